@@ -1,0 +1,1 @@
+"""Checkpoint to ONNX graphs: the exporter behind `mulo-export`."""

@@ -1,0 +1,106 @@
+"""Declare an ONNX graph node by node; the only module that imports `onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike
+
+from mulo_export.checkpoints.tensor_file import TensorRecord
+
+__all__ = ["OPSET", "GraphBuilder", "Value"]
+
+OPSET = 24
+_IR_VERSION = 11
+Value = str
+"""A value of a graph, known by its name."""
+
+_TYPES = {
+    "float32": onnx.TensorProto.FLOAT,
+    "float16": onnx.TensorProto.FLOAT16,
+    "bfloat16": onnx.TensorProto.BFLOAT16,
+    "int64": onnx.TensorProto.INT64,
+    "int32": onnx.TensorProto.INT32,
+    "uint8": onnx.TensorProto.UINT8,
+    "bool": onnx.TensorProto.BOOL,
+}
+_RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+
+
+class GraphBuilder:
+    """A graph under construction: inputs, nodes and outputs are declared in order, then the model is made."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._nodes: list[onnx.NodeProto] = []
+        self._initializers: dict[str, onnx.TensorProto] = {}
+        self._inputs: list[onnx.ValueInfoProto] = []
+        self._outputs: list[onnx.ValueInfoProto] = []
+
+    def input(self, name: str, dtype: str, shape: Sequence[int | str]) -> Value:
+        """Declare a graph input; a string dimension is symbolic."""
+        self._inputs.append(onnx.helper.make_tensor_value_info(name, _TYPES[dtype], list(shape)))
+        return name
+
+    def output(self, name: str, value: Value, dtype: str, shape: Sequence[int | str]) -> None:
+        """Declare a graph output called `name` that carries `value`."""
+        if value != name:
+            self._nodes.append(onnx.helper.make_node("Identity", [value], [name]))
+        self._outputs.append(onnx.helper.make_tensor_value_info(name, _TYPES[dtype], list(shape)))
+
+    def constant(self, array: ArrayLike, dtype: str | None = None) -> Value:
+        """A small constant stored in the graph itself; equal constants are stored once."""
+        data = np.asarray(array) if dtype is None else np.asarray(array).astype(np.dtype(dtype))
+        tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(data).reshape(data.shape))
+        return self._store(tensor)
+
+    def weight(self, record: TensorRecord, location: str, shape: Sequence[int] | None = None) -> Value:
+        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory."""
+        if record.name not in self._initializers:
+            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[_RECORD_TYPES[record.dtype]])
+            tensor.dims.extend(record.shape if shape is None else shape)
+            onnx.external_data_helper.set_external_data(tensor, location, record.offset, record.size)
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            self._initializers[record.name] = tensor
+        return record.name
+
+    def op(self, op_type: str, *inputs: Value | None, name: str | None = None, **attributes: Any) -> Value:
+        """Append a node with one output, called `name` where given, and return that output."""
+        return self.multi(op_type, *inputs, names=[name or f"{op_type}_{len(self._nodes)}"], **attributes)[0]
+
+    def multi(self, op_type: str, *inputs: Value | None, names: Sequence[Value], **attributes: Any) -> list[Value]:
+        """Append a node with the outputs `names`."""
+        node = onnx.helper.make_node(op_type, [value or "" for value in inputs], list(names), **attributes)
+        self._nodes.append(node)
+        return list(names)
+
+    def graph(self) -> onnx.GraphProto:
+        """The bare graph, to be the branch of an `If`."""
+        return onnx.helper.make_graph(
+            self._nodes, self._name, self._inputs, self._outputs, list(self._initializers.values())
+        )
+
+    def model(self) -> onnx.ModelProto:
+        """The finished model, opset 24."""
+        opset = onnx.helper.make_opsetid("", OPSET)
+        return onnx.helper.make_model(self.graph(), producer_name="mulo", ir_version=_IR_VERSION, opset_imports=[opset])
+
+    def save(self, path: Path) -> None:
+        """Write the model to `path`; its weights stay in the files that it refers to."""
+        path.write_bytes(self.model().SerializeToString(deterministic=True))
+
+    def _store(self, tensor: onnx.TensorProto) -> Value:
+        for name, known in self._initializers.items():
+            if known.data_location != onnx.TensorProto.EXTERNAL and _same(known, tensor):
+                return name
+        tensor.name = f"constant_{self._name}_{len(self._initializers)}"
+        self._initializers[tensor.name] = tensor
+        return tensor.name
+
+
+def _same(a: onnx.TensorProto, b: onnx.TensorProto) -> bool:
+    return a.data_type == b.data_type and a.dims == b.dims and a.raw_data == b.raw_data

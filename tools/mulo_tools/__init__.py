@@ -1,0 +1,1 @@
+"""The `mulo` command: generate, inspect, bench and train the reference family."""
