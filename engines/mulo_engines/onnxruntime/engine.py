@@ -1,0 +1,152 @@
+"""Graphs run by ONNX Runtime on the CPU; the only module that imports `onnxruntime`."""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs
+from mulo_engines.errors import EngineError, EngineMismatch, EngineUnavailable, OutOfMemory
+
+try:
+    import onnxruntime as ort
+except ImportError as error:
+    raise EngineUnavailable(
+        "ONNX Runtime is not installed", fix="pip install 'mulo[cpu]', or 'mulo[gpu]' on a machine with an NVIDIA GPU"
+    ) from error
+
+__all__ = ["OnnxRuntimeEngine"]
+
+_FATAL = 4
+"""Log severity: every failure is raised as an exception, so that nothing less needs to be printed."""
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(float16)": np.dtype(np.float16),
+    "tensor(int64)": np.dtype(np.int64),
+    "tensor(int32)": np.dtype(np.int32),
+    "tensor(uint8)": np.dtype(np.uint8),
+    "tensor(bool)": np.dtype(np.bool_),
+}
+_MEMORY_MESSAGES = ("Failed to allocate memory", "bad_alloc", "bad allocation", "out of memory")
+
+
+class OnnxRuntimeEngine(Engine):
+    """One ONNX Runtime session; numpy arrays are its buffers."""
+
+    def __init__(self, name: str, session: ort.InferenceSession) -> None:
+        super().__init__(
+            name,
+            [_spec(name, node) for node in session.get_inputs()],
+            [_spec(name, node) for node in session.get_outputs()],
+        )
+        self._session: ort.InferenceSession | None = session
+        self._calls: weakref.WeakSet[_OnnxRuntimeCall] = weakref.WeakSet()
+
+    @classmethod
+    def load(cls, path: Path, *, name: str, threads: int = 0, spinning: bool = True) -> OnnxRuntimeEngine:
+        """Load the graph at `path`.
+
+        Args:
+            path: the ONNX file; its external data lies in its folder or below.
+            name: what errors call the engine.
+            threads: how many threads one call uses; 0 means all cores.
+            spinning: whether idle threads wait actively, which is faster unless the cores are shared.
+
+        Raises:
+            EngineError: ONNX Runtime refuses the graph or its weights.
+            EngineMismatch: an input or output has a type that ONNX Runtime does not run on the CPU.
+            OutOfMemory: the weights do not fit the memory.
+        """
+        options = ort.SessionOptions()
+        options.log_severity_level = _FATAL
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
+        try:
+            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise _translated(error, f"{name}: {path} cannot be loaded") from error
+        return cls(name, session)
+
+    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+        """See `Engine.run_once`."""
+        session = self._open_session()
+        check_inputs(self, inputs)
+        try:
+            return dict(zip(self.outputs, session.run(list(self.outputs), dict(inputs)), strict=True))
+        except Exception as error:
+            raise _translated(error, f"{self.name}: the graph failed") from error
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        for call in self._calls:
+            call.release()
+        self._session = None
+
+    def _bind(self, buffers: Buffers) -> Call:
+        call = _OnnxRuntimeCall(self.name, self._open_session(), self, buffers)
+        self._calls.add(call)
+        return call
+
+    def _open_session(self) -> ort.InferenceSession:
+        if self._session is None:
+            raise _closed(self.name)
+        return self._session
+
+
+class _OnnxRuntimeCall(Call):
+    def __init__(self, name: str, session: ort.InferenceSession, engine: Engine, buffers: Buffers) -> None:
+        self._name = name
+        self._buffers = dict(buffers)
+        self._binding = session.io_binding()
+        self._run = session.run_with_iobinding
+        for input_name in engine.inputs:
+            self._binding.bind_ortvalue_input(input_name, ort.OrtValue.ortvalue_from_numpy(buffers[input_name]))
+        for output_name in engine.outputs:
+            self._binding.bind_ortvalue_output(output_name, ort.OrtValue.ortvalue_from_numpy(buffers[output_name]))
+
+    def run(self) -> None:
+        """See `Call.run`."""
+        try:
+            self._run(self._binding)
+        except EngineError:
+            raise
+        except Exception as error:
+            raise _translated(error, f"{self._name}: the graph failed") from error
+
+    def release(self) -> None:
+        """Let go of the session and the buffers; the next run fails."""
+        name = self._name
+
+        def refuse(_: object) -> None:
+            raise _closed(name)
+
+        self._run, self._binding = refuse, None
+        self._buffers.clear()
+
+
+def _spec(engine: str, node: ort.NodeArg) -> TensorSpec:
+    if node.type not in _DTYPES:
+        raise EngineMismatch(
+            f"{engine}: the type of {node.name!r} cannot be run by ONNX Runtime on the CPU",
+            found=node.type,
+            expected=", ".join(_DTYPES),
+            fix="export the bundle with --precision float32",
+        )
+    shape = (f"{node.name}.{axis}" if size is None else size for axis, size in enumerate(node.shape))
+    return TensorSpec(node.name, _DTYPES[node.type], tuple(shape))
+
+
+def _closed(name: str) -> EngineError:
+    return EngineError(f"{name}: the engine was closed", fix="load it again")
+
+
+def _translated(error: Exception, what: str) -> EngineError:
+    message = str(error)
+    if isinstance(error, MemoryError) or any(known in message for known in _MEMORY_MESSAGES):
+        return OutOfMemory(what, found=message, fix="free memory, use fewer lanes, or a smaller batch")
+    return EngineError(what, found=message)
