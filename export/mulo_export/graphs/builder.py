@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from mulo_export.checkpoints.tensor_file import TensorRecord
 
-__all__ = ["OPSET", "GraphBuilder", "Value"]
+__all__ = ["OPSET", "RECORD_TYPES", "GraphBuilder", "Value"]
 
 OPSET = 24
 _IR_VERSION = 11
@@ -28,7 +28,8 @@ _TYPES = {
     "uint8": onnx.TensorProto.UINT8,
     "bool": onnx.TensorProto.BOOL,
 }
-_RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+"""The type that a graph has for a safetensors type."""
 
 
 class GraphBuilder:
@@ -61,9 +62,10 @@ class GraphBuilder:
     def weight(self, record: TensorRecord, location: str, shape: Sequence[int] | None = None) -> Value:
         """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory."""
         if record.name not in self._initializers:
-            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[_RECORD_TYPES[record.dtype]])
+            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[RECORD_TYPES[record.dtype]])
             tensor.dims.extend(record.shape if shape is None else shape)
-            onnx.external_data_helper.set_external_data(tensor, location, record.offset, record.size)
+            for key, value in (("location", location), ("offset", record.offset), ("length", record.size)):
+                tensor.external_data.add(key=key, value=str(value))
             tensor.data_location = onnx.TensorProto.EXTERNAL
             self._initializers[record.name] = tensor
         return record.name
@@ -77,6 +79,15 @@ class GraphBuilder:
         node = onnx.helper.make_node(op_type, [value or "" for value in inputs], list(names), **attributes)
         self._nodes.append(node)
         return list(names)
+
+    def cast(self, value: Value, dtype: str) -> Value:
+        """`value` as `dtype`."""
+        return self.op("Cast", value, to=_TYPES[dtype])
+
+    def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
+        """`value` cut along `axis` into parts of the given sizes."""
+        names = [f"Split_{len(self._nodes)}_{part}" for part in range(len(sizes))]
+        return self.multi("Split", value, self.constant(sizes, "int64"), names=names, axis=axis)
 
     def graph(self) -> onnx.GraphProto:
         """The bare graph, to be the branch of an `If`."""

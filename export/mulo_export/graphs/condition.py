@@ -1,0 +1,44 @@
+"""The graph that turns a condition into prefix embeddings, with the null half of classifier-free guidance appended."""
+
+from __future__ import annotations
+
+from mulo_export.checkpoints.llamagen import CLASS_TABLE, TEXT_INPUT, TEXT_NULL, TEXT_OUTPUT, TransformerConfig
+from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.graphs.builder import GraphBuilder, Value
+from mulo_export.graphs.precision import Weights
+
+__all__ = ["condition_graph"]
+
+
+def condition_graph(config: TransformerConfig, file: TensorFile, location: str) -> GraphBuilder:
+    """The condition graph of the transformer whose weights lie in `file`, called `location` beside the graph.
+
+    Inputs: class_id [N] int64, or text_features [N, P, E] float32.
+    Output: cond_embeds [2 N, P, D] in the type of the token embedding; the second half is the null condition.
+    """
+    graph = GraphBuilder("condition")
+    weights = Weights(graph, file, location, typed_by="tok_embeddings.weight")
+    embedded = _text(graph, weights, config) if config.classes is None else _class(graph, weights, config.classes)
+    shape = graph.constant([-1, config.prefix, config.dim], "int64")
+    output = graph.op("Reshape", embedded, shape, name="cond_embeds")
+    graph.output("cond_embeds", output, weights.dtype, ["B", config.prefix, config.dim])
+    return graph
+
+
+def _class(graph: GraphBuilder, weights: Weights, classes: int) -> Value:
+    """Rows [2 N, D] of the class table, whose last row is the null class."""
+    class_id = graph.input("class_id", "int64", ["N"])
+    null = graph.op("Expand", graph.constant([classes], "int64"), graph.op("Shape", class_id))
+    return graph.op("Gather", weights[CLASS_TABLE], graph.op("Concat", class_id, null, axis=0), axis=0)
+
+
+def _text(graph: GraphBuilder, weights: Weights, config: TransformerConfig) -> Value:
+    """Projected features [2 N * P, D]; the null condition is learned in feature space and is projected too."""
+    assert config.feature_size is not None
+    features = graph.input("text_features", "float32", ["N", config.prefix, config.feature_size])
+    given = weights.cast(features, "float32", weights.dtype)
+    null = graph.op("Expand", weights[TEXT_NULL], graph.op("Shape", features))
+    both = graph.op("Concat", given, null, axis=0)
+    flat = graph.op("Reshape", both, graph.constant([-1, config.feature_size], "int64"))
+    inner = graph.op("Gemm", flat, weights[TEXT_INPUT], transB=1)
+    return graph.op("Gemm", graph.op("Gelu", inner, approximate="tanh"), weights[TEXT_OUTPUT], transB=1)

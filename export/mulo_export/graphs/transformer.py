@@ -1,0 +1,155 @@
+"""One LlamaGen graph that prefills, decodes, verifies and resamples: T queries against a cache of S slots.
+
+A slot has no meaning of its own. Positions (`position_ids`), slots (`write_index`) and visibility (`attn_mask`) are
+inputs, so every order of generation is the same graph. The residual stream is flat, [B * T, D]: linear layers are
+then `Gemm`, which reads weights of shape [out, in] where they lie and adds the residual itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.graphs.builder import GraphBuilder, Value
+from mulo_export.graphs.precision import Weights
+from mulo_export.graphs.rope import rope_tables
+
+__all__ = ["transformer_graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What every layer of one step shares.
+
+    Attributes:
+        head_shape: the shape [B, T, 3 * heads, head_dim].
+        flat_shape: the shape [B * T, D].
+    """
+
+    graph: GraphBuilder
+    weights: Weights
+    config: TransformerConfig
+    positions: Value
+    write_index: Value
+    mask: Value
+    cosines: Value
+    sines: Value
+    head_shape: Value
+    flat_shape: Value
+
+
+def transformer_graph(config: TransformerConfig, file: TensorFile, location: str) -> GraphBuilder:
+    """The graph of the transformer whose weights lie in `file`, called `location` beside the graph.
+
+    Activations and caches have the type of the token embedding, F; norms and rotations compute in float32 whatever
+    it is, and logits leave as float32.
+
+    Inputs, for B sequences and T = C + Q queries:
+        cond_embeds [B, C, D] F, token_ids [B, Q], position_ids [B, T], write_index [B], attn_mask [M, 1, T, S] bool
+        with M = B or 1, logit_rows [B, R], and per layer k_cache and v_cache [B, H, S, head_dim] F.
+    Outputs:
+        logits [B, R, V] float32, and per layer k_cache_out and v_cache_out, to be bound to the inputs' buffers.
+    """
+    graph = GraphBuilder("transformer")
+    weights = Weights(graph, file, location, typed_by="tok_embeddings.weight")
+    condition = graph.input("cond_embeds", weights.dtype, ["B", "C", config.dim])
+    tokens = graph.input("token_ids", "int64", ["B", "Q"])
+    step = _shared(graph, weights, config)
+    rows = graph.input("logit_rows", "int64", ["B", "R"])
+    x = _embedding(step, condition, tokens)
+    for layer in range(config.layers):
+        x = _attention_block(step, x, layer)
+        x = _feed_forward_block(step, x, layer)
+    _logits(step, x, rows)
+    return graph
+
+
+def _shared(graph: GraphBuilder, weights: Weights, config: TransformerConfig) -> _Step:
+    positions = graph.input("position_ids", "int64", ["B", "T"])
+    cosines, sines = rope_tables(config)
+    heads = graph.constant([3 * config.heads, config.head_dim], "int64")
+    return _Step(
+        graph,
+        weights,
+        config,
+        positions=positions,
+        write_index=graph.input("write_index", "int64", ["B"]),
+        mask=graph.input("attn_mask", "bool", ["M", 1, "T", "S"]),
+        cosines=graph.constant(cosines),
+        sines=graph.constant(sines),
+        head_shape=graph.op("Concat", graph.op("Shape", positions), heads, axis=0),
+        flat_shape=graph.constant([-1, config.dim], "int64"),
+    )
+
+
+def _embedding(step: _Step, condition: Value, tokens: Value) -> Value:
+    embedded = step.graph.op("Gather", step.weights["tok_embeddings.weight"], tokens, axis=0)
+    sequence = step.graph.op("Concat", condition, embedded, axis=1)
+    return step.graph.op("Reshape", sequence, step.flat_shape)
+
+
+def _attention_block(step: _Step, x: Value, layer: int) -> Value:
+    graph, config = step.graph, step.config
+    normed = _norm(step, x, f"layers.{layer}.attention_norm.weight")
+    projected = _linear(step, normed, f"layers.{layer}.attention.wqkv.weight")
+    query, key, value = _heads(step, projected, layer)
+    keys = _scatter(step, f"k_cache.{layer}", f"k_cache_out.{layer}", key)
+    values = _scatter(step, f"v_cache.{layer}", f"v_cache_out.{layer}", value)
+    attended = graph.op("Attention", query, keys, values, step.mask, scale=config.head_dim**-0.5)
+    by_token = graph.op("Transpose", attended, perm=[0, 2, 1, 3])
+    flat = graph.op("Reshape", by_token, step.flat_shape)
+    return _linear(step, flat, f"layers.{layer}.attention.wo.weight", residual=x)
+
+
+def _heads(step: _Step, projected: Value, layer: int) -> list[Value]:
+    """Queries and keys, rotated to their positions, and values, each [B, H, T, head_dim]."""
+    graph, heads = step.graph, step.config.heads
+    by_token = graph.op("Reshape", projected, step.head_shape)
+    by_head = graph.op("Transpose", by_token, perm=[0, 2, 1, 3])
+    together, value = graph.split(by_head, [2 * heads, heads], axis=1)
+    exact = step.weights.cast(together, step.weights.dtype, "float32")
+    rotated = graph.op("RotaryEmbedding", exact, step.cosines, step.sines, step.positions, interleaved=1)
+    query, key = graph.split(step.weights.cast(rotated, "float32", step.weights.dtype), [heads, heads], axis=1)
+    return [query, key, value]
+
+
+def _scatter(step: _Step, name: str, output: str, update: Value) -> Value:
+    """Write `update` into the slots from `write_index` of the cache `name`; the whole cache is the result."""
+    shape = ["B", step.config.heads, "S", step.config.head_dim]
+    cache = step.graph.input(name, step.weights.dtype, shape)
+    whole = step.graph.op("TensorScatter", cache, update, step.write_index, name=output, axis=-2, mode="linear")
+    step.graph.output(output, whole, step.weights.dtype, shape)
+    return whole
+
+
+def _feed_forward_block(step: _Step, x: Value, layer: int) -> Value:
+    """SwiGLU: w2 (silu(w1 x) * (w3 x)), added to the residual stream."""
+    normed = _norm(step, x, f"layers.{layer}.ffn_norm.weight")
+    gate = _linear(step, normed, f"layers.{layer}.feed_forward.w1.weight")
+    open_gate = step.graph.op("Mul", gate, step.graph.op("Sigmoid", gate))
+    up = _linear(step, normed, f"layers.{layer}.feed_forward.w3.weight")
+    inner = step.graph.op("Mul", open_gate, up)
+    return _linear(step, inner, f"layers.{layer}.feed_forward.w2.weight", residual=x)
+
+
+def _logits(step: _Step, x: Value, rows: Value) -> None:
+    graph, config = step.graph, step.config
+    shape = graph.op("Concat", graph.op("Shape", step.positions), graph.constant([config.dim], "int64"), axis=0)
+    indices = graph.op("Unsqueeze", rows, graph.constant([2], "int64"))
+    chosen = graph.op("GatherND", graph.op("Reshape", x, shape), indices, batch_dims=1)
+    normed = _norm(step, graph.op("Reshape", chosen, step.flat_shape), "norm.weight")
+    flat = _linear(step, normed, "output.weight")
+    logit_shape = graph.op("Concat", graph.op("Shape", rows), graph.constant([config.vocabulary], "int64"), axis=0)
+    exact = step.weights.cast(flat, step.weights.dtype, "float32")
+    logits = graph.op("Reshape", exact, logit_shape, name="logits")
+    graph.output("logits", logits, "float32", ["B", "R", config.vocabulary])
+
+
+def _norm(step: _Step, x: Value, name: str) -> Value:
+    """RMS norm: in float32, cast back, THEN scaled by the weight; `RMSNormalization` is defined in that order."""
+    return step.graph.op("RMSNormalization", x, step.weights[name], axis=-1, epsilon=step.config.norm_eps)
+
+
+def _linear(step: _Step, x: Value, name: str, residual: Value | None = None) -> Value:
+    return step.graph.op("Gemm", x, step.weights[name], residual, transB=1)
