@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mulo_engines.errors import ShapeError
 
-__all__ = ["Buffers", "Call", "Engine", "TensorSpec", "check_buffers", "check_inputs"]
+__all__ = ["Buffers", "Call", "Engine", "TensorSpec", "address", "check_buffers", "check_inputs"]
 
 Buffers = Mapping[str, NDArray[Any]]
 """Arrays by the name of the graph's input or output that they serve."""
@@ -97,6 +97,11 @@ class Engine(ABC):
         self.close()
 
 
+def address(buffer: NDArray[Any]) -> int:
+    """The address of the buffer's first byte, by which two views of the same memory are known."""
+    return int(buffer.__array_interface__["data"][0])
+
+
 def check_inputs(engine: Engine, inputs: Buffers) -> dict[str, int]:
     """Check `inputs` against the engine's declarations and return the value of every symbolic dimension.
 
@@ -158,7 +163,7 @@ def _check_overlaps(engine: Engine, buffers: Buffers) -> None:
     extents: dict[tuple[int, int], list[str]] = {}
     for name, buffer in buffers.items():
         if buffer.nbytes:
-            start = buffer.__array_interface__["data"][0]
+            start = address(buffer)
             extents.setdefault((start, start + buffer.nbytes), []).append(name)
     reach, holders = 0, list[str]()
     for (start, end), names in sorted(extents.items()):

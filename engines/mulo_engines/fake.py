@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, address, check_inputs
 from mulo_engines.errors import EngineError, OutOfMemory, ShapeError
 
 __all__ = ["Compute", "FakeEngine"]
@@ -66,7 +66,7 @@ class FakeEngine(Engine):
         self.closed = True
 
     def _bind(self, buffers: Buffers) -> Call:
-        needed = sum(buffer.nbytes for buffer in {id(buffer): buffer for buffer in buffers.values()}.values())
+        needed = sum({address(buffer): buffer.nbytes for buffer in buffers.values() if buffer.size}.values())
         if self._memory_limit is not None and needed > self._memory_limit:
             raise OutOfMemory(f"{self.name}: the buffers do not fit", found=needed, expected=self._memory_limit)
         return _FakeCall(self, buffers)
@@ -74,9 +74,9 @@ class FakeEngine(Engine):
     def _perform(self, buffers: Buffers) -> None:
         if self.closed:
             raise EngineError(f"{self.name}: the engine was closed", fix="load it again")
-        written = {id(buffers[name]) for name in self.outputs}
+        written = {address(buffers[name]) for name in self.outputs if buffers[name].size}
         index = len(self.calls)
-        self.calls.append({name: buffers[name].copy() for name in self.inputs if id(buffers[name]) not in written})
+        self.calls.append({name: buffers[name].copy() for name in self.inputs if address(buffers[name]) not in written})
         if self._delay:
             time.sleep(self._delay)
         if index in self._failures:
