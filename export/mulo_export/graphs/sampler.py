@@ -1,4 +1,4 @@
-"""The sampler's graph: raw logits -> one token per row by inverse CDF, and the candidate's own and pooled probability."""
+"""The sampler's graph: raw logits -> one token a row by inverse CDF, and the probability of a candidate and near it."""
 
 from __future__ import annotations
 
