@@ -133,6 +133,11 @@ def _upsampler() -> Signature:
     return Signature(inputs, (_tensor("candidate_ids", "int64", "N", "target_rows", "target_cols"),))
 
 
+def _downsampler() -> Signature:
+    inputs = (_tensor("candidate_ids", "int64", "N", "target_rows", "target_cols"),)
+    return Signature(inputs, (_tensor("token_ids", "int64", "N", "rows", "cols"),))
+
+
 def _decoder() -> Signature:
     inputs = (_tensor("token_ids", "int64", "N", "rows", "cols"),)
     return Signature(inputs, (_tensor("image", "uint8", "N", "height", "width", 3),))
@@ -156,6 +161,7 @@ _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {
     "sampler": lambda manifest: _sampler(manifest.vocabulary, full=False),
     "sampler_full": lambda manifest: _sampler(manifest.vocabulary, full=True),
     "upsampler": lambda _: _upsampler(),
+    "downsampler": lambda _: _downsampler(),
     "decoder": lambda _: _decoder(),
     "feed": lambda _: _feed(),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,25 @@ from numpy.typing import ArrayLike
 
 from mulo_export.checkpoints.tensor_file import TensorRecord
 
-__all__ = ["OPSET", "RECORD_TYPES", "GraphBuilder", "Value"]
+__all__ = [
+    "OPSET",
+    "RECORD_TYPES",
+    "GraphBuilder",
+    "Model",
+    "Value",
+    "check_model",
+    "initializers",
+    "load_model",
+    "save_model",
+    "signature",
+]
 
 OPSET = 24
 _IR_VERSION = 11
 Value = str
 """A value of a graph, known by its name."""
+Model = onnx.ModelProto
+"""A finished model."""
 
 _TYPES = {
     "float32": onnx.TensorProto.FLOAT,
@@ -30,6 +43,11 @@ _TYPES = {
 }
 RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
 """The type that a graph has for a safetensors type."""
+_RAW_TYPES: Mapping[int, str] = {
+    onnx.TensorProto.FLOAT: "F32",
+    onnx.TensorProto.INT8: "I8",
+    onnx.TensorProto.INT64: "I64",
+}
 
 
 class GraphBuilder:
@@ -64,9 +82,7 @@ class GraphBuilder:
         if record.name not in self._initializers:
             tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[RECORD_TYPES[record.dtype]])
             tensor.dims.extend(record.shape if shape is None else shape)
-            for key, value in (("location", location), ("offset", record.offset), ("length", record.size)):
-                tensor.external_data.add(key=key, value=str(value))
-            tensor.data_location = onnx.TensorProto.EXTERNAL
+            _leave_outside(tensor, record, location)
             self._initializers[record.name] = tensor
         return record.name
 
@@ -76,7 +92,10 @@ class GraphBuilder:
 
     def multi(self, op_type: str, *inputs: Value | None, names: Sequence[Value], **attributes: Any) -> list[Value]:
         """Append a node with the outputs `names`."""
-        node = onnx.helper.make_node(op_type, [value or "" for value in inputs], list(names), **attributes)
+        given = [value or "" for value in inputs]
+        while given and not given[-1]:
+            given.pop()
+        node = onnx.helper.make_node(op_type, given, list(names), **attributes)
         self._nodes.append(node)
         return list(names)
 
@@ -111,6 +130,63 @@ class GraphBuilder:
         tensor.name = f"constant_{self._name}_{len(self._initializers)}"
         self._initializers[tensor.name] = tensor
         return tensor.name
+
+
+def load_model(path: Path) -> Model:
+    """The model at `path` with all its weights in memory."""
+    return onnx.load(path)
+
+
+def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:
+    """Write `model` to `path`; the values of the initializers in `records` are left in the file `location`."""
+    for tensor in model.graph.initializer:
+        if tensor.name in records:
+            _leave_outside(tensor, records[tensor.name], location)
+    path.write_bytes(model.SerializeToString(deterministic=True))
+
+
+def initializers(model: Model) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    """Type, shape and bytes of every initializer that a node reads; two 4-bit values share a byte."""
+    read = {name for node in model.graph.node for name in node.input}
+    return {tensor.name: _content(tensor) for tensor in model.graph.initializer if tensor.name in read}
+
+
+def check_model(path: Path) -> None:
+    """Check the model at `path`, its node types and shapes included, without reading its weights.
+
+    Raises:
+        ValueError: it breaks the ONNX specification.
+    """
+    try:
+        onnx.checker.check_model(path, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise ValueError(str(error)) from error
+
+
+def signature(path: Path) -> dict[str, tuple[str, tuple[int | str, ...]]]:
+    """Type and dimensions of every input and output of the model at `path`; a string dimension is symbolic."""
+    graph = onnx.load(path, load_external_data=False).graph
+    return {value.name: _declaration(value.type.tensor_type) for value in [*graph.input, *graph.output]}
+
+
+def _declaration(declared: onnx.TypeProto.Tensor) -> tuple[str, tuple[int | str, ...]]:
+    dtype = next((name for name, number in _TYPES.items() if number == declared.elem_type), str(declared.elem_type))
+    dims = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in declared.shape.dim)
+    return dtype, tuple(dims)
+
+
+def _content(tensor: onnx.TensorProto) -> tuple[str, tuple[int, ...], bytes]:
+    raw = tensor.raw_data if tensor.HasField("raw_data") else onnx.numpy_helper.to_array(tensor).tobytes()
+    return _RAW_TYPES.get(tensor.data_type, "U8"), tuple(tensor.dims), raw
+
+
+def _leave_outside(tensor: onnx.TensorProto, record: TensorRecord, location: str) -> None:
+    for field in ("raw_data", "float_data", "int32_data", "int64_data"):
+        tensor.ClearField(field)
+    del tensor.external_data[:]
+    for key, value in (("location", location), ("offset", record.offset), ("length", record.size)):
+        tensor.external_data.add(key=key, value=str(value))
+    tensor.data_location = onnx.TensorProto.EXTERNAL
 
 
 def _same(a: onnx.TensorProto, b: onnx.TensorProto) -> bool:

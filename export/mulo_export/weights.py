@@ -1,0 +1,170 @@
+"""Bring a weights file into the bundle: as it is, or tensor by tensor in another type."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mulo_engines.errors import CheckpointError
+from numpy.typing import NDArray
+
+from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+
+__all__ = ["Progress", "TensorEntry", "WrittenFile", "convert_weights", "copy_weights", "hash_file", "write_tensors"]
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes just written."""
+
+_CHUNK = 8 * 2**20
+_TYPE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+_HALF_MAX = float(np.finfo(np.float16).max)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file just written.
+
+    Attributes:
+        size: its length in bytes.
+        sha256: the digest of its content, in hexadecimal.
+    """
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """What the header of a safetensors file says of one tensor, but for its place.
+
+    Attributes:
+        dtype: the format's name for its type, such as "F16".
+        shape: its dimensions.
+        size: its length in bytes.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    size: int
+
+
+def copy_weights(source: Path, destination: Path, progress: Progress) -> WrittenFile:
+    """Copy `source` once, sharing its blocks where the filesystem can (`copy_file_range`), and hash what arrived.
+
+    Raises:
+        OSError: the file cannot be read or written.
+    """
+    digest, size = hashlib.sha256(), 0
+    with source.open("rb") as reader, destination.open("xb+") as writer:
+        while count := _copy_chunk(reader.fileno(), writer.fileno(), size):
+            digest.update(os.pread(writer.fileno(), count, size))
+            size += count
+            progress(count)
+    return WrittenFile(size, digest.hexdigest())
+
+
+def hash_file(path: Path) -> WrittenFile:
+    """The size and digest of a file that is there already."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    return WrittenFile(path.stat().st_size, digest.hexdigest())
+
+
+def convert_weights(file: TensorFile, destination: Path, dtype: str, progress: Progress) -> WrittenFile:
+    """Rewrite every floating-point tensor of `file` as `dtype` (F32, F16 or BF16), one tensor in memory at a time.
+
+    Raises:
+        CheckpointError: a value is not finite, or too large for float16.
+    """
+    entries = {name: _converted(record, dtype) for name, record in file.tensors.items()}
+    values = (_cast(file, name, entry.dtype) for name, entry in entries.items())
+    return write_tensors(destination, entries, values, file.metadata, progress)
+
+
+def write_tensors(
+    destination: Path,
+    entries: Mapping[str, TensorEntry],
+    values: Iterable[NDArray[Any]],
+    metadata: Mapping[str, str],
+    progress: Progress,
+) -> WrittenFile:
+    """Write a safetensors file without ever holding more than one tensor.
+
+    Args:
+        destination: the file, which must not exist.
+        entries: the header's entries, in the order of `values`.
+        values: the tensors, each of its entry's size.
+        metadata: the header's `__metadata__`.
+        progress: told of every tensor written.
+    """
+    header = _header(entries, metadata)
+    digest, size = hashlib.sha256(header), len(header)
+    with destination.open("xb") as file:
+        file.write(header)
+        for value in values:
+            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
+            file.write(data)
+            digest.update(data)
+            size += data.nbytes
+            progress(data.nbytes)
+    return WrittenFile(size, digest.hexdigest())
+
+
+def _header(entries: Mapping[str, TensorEntry], metadata: Mapping[str, str]) -> bytes:
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    offset = 0
+    for name, entry in entries.items():
+        end = offset + entry.size
+        header[name] = {"dtype": entry.dtype, "shape": list(entry.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _copy_chunk(reader: int, writer: int, offset: int) -> int:
+    try:
+        return os.copy_file_range(reader, writer, _CHUNK, offset, offset)
+    except OSError:
+        # Not every pair of filesystems can.
+        return os.pwrite(writer, os.pread(reader, _CHUNK, offset), offset)
+
+
+def _converted(record: TensorRecord, dtype: str) -> TensorEntry:
+    if record.dtype not in _TYPE_BYTES:
+        return TensorEntry(record.dtype, record.shape, record.size)
+    return TensorEntry(dtype, record.shape, record.size // _TYPE_BYTES[record.dtype] * _TYPE_BYTES[dtype])
+
+
+def _cast(file: TensorFile, name: str, dtype: str) -> NDArray[Any]:
+    values = file.array(name)
+    if dtype not in _TYPE_BYTES:
+        return values
+    wide = np.asarray(values, np.float32)
+    _refuse_overflow(file.path, name, wide, _HALF_MAX if dtype == "F16" else float(np.finfo(np.float32).max))
+    if dtype == "BF16":
+        return _round_to_bfloat16(wide)
+    return wide.astype(np.float16 if dtype == "F16" else np.float32)
+
+
+def _refuse_overflow(path: Path, name: str, values: NDArray[np.float32], limit: float) -> None:
+    largest = float(np.abs(values).max(initial=0.0))
+    if not largest <= limit:
+        raise CheckpointError(
+            f"{path}: tensor {name!r} does not fit the asked precision",
+            found=f"a magnitude of {largest:g}",
+            expected=f"at most {limit:g}",
+            fix="give --precision bf16 or fp32; a value that is not finite means a damaged checkpoint",
+        )
+
+
+def _round_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """Bits of the nearest bfloat16, ties to even; `values` are finite."""
+    bits = values.view(np.uint32)
+    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)

@@ -1,0 +1,134 @@
+"""Tiny checkpoints with random weights, and real bundles made of them by the exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mulo_runtime.prompt import WordPromptEncoder
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+__all__ = [
+    "CLASSES",
+    "VOCABULARY",
+    "Checkpoints",
+    "prompt_encoder",
+    "tiny_checkpoints",
+    "transformer_tensors",
+    "vq_tensors",
+]
+
+Tensors = dict[str, NDArray[Any]]
+
+VOCABULARY = 64
+CLASSES = 5
+DRAFTER_GRID = 4
+_WORDS = ("a", "red", "blue", "circle", "square", "and")
+_PREFIX = 6
+_CODE_WIDTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Paths of checkpoints that belong together; `prompt` is None for a class-conditional pair."""
+
+    drafter: Path
+    target: Path
+    vq: Path
+    prompt: Path | None
+
+
+def prompt_encoder() -> WordPromptEncoder:
+    """Six words, one-hot, in up to two phrases."""
+    one_hot = np.eye(len(_WORDS) + 2, dtype=np.float32)
+    words = {word: row for row, word in enumerate(_WORDS)}
+    ends = frozenset({"circle", "square"})
+    return WordPromptEncoder(words, ends, one_hot[: len(_WORDS)], one_hot[len(_WORDS) :], _PREFIX)
+
+
+def tiny_checkpoints(directory: Path, *, ratio: int = 2, text: bool = True) -> Checkpoints:
+    """Write a drafter of 4 x 4 tokens, a target `ratio` times as wide, a VQ tokenizer and, for text, word tables."""
+    paths = Checkpoints(
+        directory / "drafter.safetensors",
+        directory / "target.safetensors",
+        directory / "vq.safetensors",
+        directory / "prompt.safetensors" if text else None,
+    )
+    for seed, (path, grid) in enumerate([(paths.drafter, DRAFTER_GRID), (paths.target, DRAFTER_GRID * ratio)]):
+        save_file(transformer_tensors(np.random.default_rng(seed), text=text), path, {"n_head": "2", "grid": str(grid)})
+    save_file(vq_tensors(np.random.default_rng(2)), paths.vq, {"groups": "4", "norm_eps": "1e-06"})
+    if paths.prompt is not None:
+        prompt_encoder().save(paths.prompt)
+    return paths
+
+
+def transformer_tensors(
+    rng: np.random.Generator, *, text: bool = True, layers: int = 2, dim: int = 32, ffn: int = 48
+) -> Tensors:
+    """A transformer in LlamaGen's layout whose logits are spread widely enough to tell tokens apart."""
+    features = prompt_encoder().width
+    shapes: dict[str, tuple[int, ...]] = {
+        "tok_embeddings.weight": (VOCABULARY, dim),
+        "output.weight": (VOCABULARY, dim),
+    }
+    for layer in range(layers):
+        stem = f"layers.{layer}"
+        shapes |= {f"{stem}.attention.wqkv.weight": (3 * dim, dim), f"{stem}.attention.wo.weight": (dim, dim)}
+        shapes |= {f"{stem}.feed_forward.{w}.weight": (ffn, dim) for w in ("w1", "w3")}
+        shapes |= {f"{stem}.feed_forward.w2.weight": (dim, ffn)}
+        shapes |= {f"{stem}.{norm}.weight": (dim,) for norm in ("attention_norm", "ffn_norm")}
+    shapes |= {"norm.weight": (dim,)}
+    shapes |= _text_condition(dim, features) if text else {"cls_embedding.embedding_table.weight": (CLASSES + 1, dim)}
+    return _random(rng, shapes)
+
+
+def vq_tensors(rng: np.random.Generator, *, vocabulary: int = VOCABULARY, channels: int = 8) -> Tensors:
+    """A VQ tokenizer in LlamaGen's layout, without attention, of two downsamplings."""
+    shapes: dict[str, tuple[int, ...]] = {"quantize.embedding.weight": (vocabulary, _CODE_WIDTH)}
+    for side, inputs, outputs in (("encoder", 3, channels), ("decoder", channels, 3)):
+        shapes |= _conv(f"{side}.conv_in", inputs, channels) | _conv(f"{side}.conv_out", channels, outputs)
+        shapes |= _norm(f"{side}.norm_out", channels) | _res(f"{side}.mid.0", channels)
+        for level in range(3):
+            shapes |= _res(f"{side}.conv_blocks.{level}.res.0", channels)
+        for level in range(2):
+            resample = "downsample" if side == "encoder" else "upsample"
+            shapes |= _conv(f"{side}.conv_blocks.{level}.{resample}.conv", channels, channels)
+    shapes |= _conv("quant_conv", channels, _CODE_WIDTH, 1) | _conv("post_quant_conv", _CODE_WIDTH, channels, 1)
+    return _random(rng, shapes)
+
+
+def _text_condition(dim: int, features: int) -> dict[str, tuple[int, ...]]:
+    return {
+        "cls_embedding.cap_proj.fc1.weight": (dim, features),
+        "cls_embedding.cap_proj.fc2.weight": (dim, dim),
+        "cls_embedding.uncond_embedding": (_PREFIX, features),
+    }
+
+
+def _conv(stem: str, inputs: int, outputs: int, width: int = 3) -> dict[str, tuple[int, ...]]:
+    return {f"{stem}.weight": (outputs, inputs, width, width), f"{stem}.bias": (outputs,)}
+
+
+def _norm(stem: str, channels: int) -> dict[str, tuple[int, ...]]:
+    return {f"{stem}.weight": (channels,), f"{stem}.bias": (channels,)}
+
+
+def _res(stem: str, channels: int) -> dict[str, tuple[int, ...]]:
+    norms = _norm(f"{stem}.norm1", channels) | _norm(f"{stem}.norm2", channels)
+    return norms | _conv(f"{stem}.conv1", channels, channels) | _conv(f"{stem}.conv2", channels, channels)
+
+
+def _random(rng: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> Tensors:
+    """Normal weights scaled by their fan-in; norm scales near one, biases near zero."""
+    return {name: _random_tensor(rng, name, shape) for name, shape in shapes.items()}
+
+
+def _random_tensor(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    draw = rng.standard_normal(shape, np.float32)
+    if len(shape) > 1:
+        return draw / np.float32(np.sqrt(np.prod(shape[1:])))
+    return np.float32("norm" in name and name.endswith("weight")) + np.float32(0.1) * draw
