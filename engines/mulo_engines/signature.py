@@ -162,6 +162,7 @@ _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {
     "sampler_full": lambda manifest: _sampler(manifest.vocabulary, full=True),
     "upsampler": lambda _: _upsampler(),
     "downsampler": lambda _: _downsampler(),
+    "downsampler": lambda _: _downsampler(),
     "decoder": lambda _: _decoder(),
     "feed": lambda _: _feed(),
 }
