@@ -129,18 +129,18 @@ def _sampler(vocabulary: int, *, full: bool) -> Signature:
 
 
 def _upsampler() -> Signature:
-    inputs = (_tensor("token_ids", "int64", "N", "rows", "cols"),)
-    return Signature(inputs, (_tensor("candidate_ids", "int64", "N", "target_rows", "target_cols"),))
+    low, high = _tensor("token_ids", "int64", "N", "h", "w"), _tensor("candidate_ids", "int64", "N", "rh", "rw")
+    return Signature((low,), (high,))
 
 
 def _downsampler() -> Signature:
-    inputs = (_tensor("candidate_ids", "int64", "N", "target_rows", "target_cols"),)
-    return Signature(inputs, (_tensor("token_ids", "int64", "N", "rows", "cols"),))
+    low, high = _upsampler()
+    return Signature(high, low)
 
 
 def _decoder() -> Signature:
-    inputs = (_tensor("token_ids", "int64", "N", "rows", "cols"),)
-    return Signature(inputs, (_tensor("image", "uint8", "N", "height", "width", 3),))
+    inputs = (_tensor("token_ids", "int64", "N", "h", "w"),)
+    return Signature(inputs, (_tensor("image", "uint8", "N", "H", "W", 3),))
 
 
 def _feed() -> Signature:
@@ -161,7 +161,6 @@ _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {
     "sampler": lambda manifest: _sampler(manifest.vocabulary, full=False),
     "sampler_full": lambda manifest: _sampler(manifest.vocabulary, full=True),
     "upsampler": lambda _: _upsampler(),
-    "downsampler": lambda _: _downsampler(),
     "downsampler": lambda _: _downsampler(),
     "decoder": lambda _: _decoder(),
     "feed": lambda _: _feed(),
