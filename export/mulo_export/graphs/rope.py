@@ -16,12 +16,17 @@ def rope_tables(config: TransformerConfig) -> tuple[NDArray[np.float32], NDArray
     The first half of the pairs turns with the row of an image token, the second half with its column. Prefix
     positions are zero in BOTH tables: their queries and keys vanish, so that a prefix query attends evenly and a
     prefix key adds a logit of 0. Cosine 1 there ("no rotation") is another model.
+
+    Both tables carry the factor head_dim ** -1/4. Queries and keys are rotated by the same tables, so their product
+    comes out divided by sqrt(head_dim), and attention itself need not scale: ONNX Runtime then takes its
+    matrix-vector path for a single query, and TensorRT does not rescale the whole key cache at every step.
     """
     pairs = config.head_dim // 4
     frequencies = config.rope_base ** (-np.arange(pairs, dtype=np.float64) / pairs)
     row, column = np.divmod(np.arange(config.grid**2), config.grid)
     angles = np.concatenate([np.outer(row, frequencies), np.outer(column, frequencies)], axis=1)
     prefix = np.zeros((config.prefix, 2 * pairs))
-    cosines = np.concatenate([prefix, np.cos(angles)])
-    sines = np.concatenate([prefix, np.sin(angles)])
+    scale = config.head_dim**-0.25
+    cosines = np.concatenate([prefix, scale * np.cos(angles)])
+    sines = np.concatenate([prefix, scale * np.sin(angles)])
     return cosines.astype(np.float32), sines.astype(np.float32)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mulo_export.checkpoints.llamagen import TransformerConfig
 from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.graphs.builder import GraphBuilder, Value
@@ -90,13 +92,13 @@ def _embedding(step: _Step, condition: Value, tokens: Value) -> Value:
 
 
 def _attention_block(step: _Step, x: Value, layer: int) -> Value:
-    graph, config = step.graph, step.config
+    graph = step.graph
     normed = _norm(step, x, f"layers.{layer}.attention_norm.weight")
     projected = _linear(step, normed, f"layers.{layer}.attention.wqkv.weight")
     query, key, value = _heads(step, projected, layer)
     keys = _scatter(step, f"k_cache.{layer}", f"k_cache_out.{layer}", key)
     values = _scatter(step, f"v_cache.{layer}", f"v_cache_out.{layer}", value)
-    attended = graph.op("Attention", query, keys, values, step.mask, scale=config.head_dim**-0.5)
+    attended = graph.op("Attention", query, keys, values, step.mask, scale=1.0)
     by_token = graph.op("Transpose", attended, perm=[0, 2, 1, 3])
     flat = graph.op("Reshape", by_token, step.flat_shape)
     return _linear(step, flat, f"layers.{layer}.attention.wo.weight", residual=x)
@@ -116,7 +118,7 @@ def _heads(step: _Step, projected: Value, layer: int) -> list[Value]:
 
 def _scatter(step: _Step, name: str, output: str, update: Value) -> Value:
     """Write `update` into the slots from `write_index` of the cache `name`; the whole cache is the result."""
-    shape = ["B", step.config.heads, "S", step.config.head_dim]
+    shape = ("B", step.config.heads, "S", step.config.head_dim)
     cache = step.graph.input(name, step.weights.dtype, shape)
     whole = step.graph.op("TensorScatter", cache, update, step.write_index, name=output, axis=-2, mode="linear")
     step.graph.output(output, whole, step.weights.dtype, shape)
@@ -147,8 +149,14 @@ def _logits(step: _Step, x: Value, rows: Value) -> None:
 
 
 def _norm(step: _Step, x: Value, name: str) -> Value:
-    """RMS norm: in float32, cast back, THEN scaled by the weight; `RMSNormalization` is defined in that order."""
-    return step.graph.op("RMSNormalization", x, step.weights[name], axis=-1, epsilon=step.config.norm_eps)
+    """RMS norm: computed in float32, brought back to F, THEN scaled by the weight."""
+    graph, weights = step.graph, step.weights
+    attributes = {"axis": -1, "epsilon": step.config.norm_eps}
+    if weights.dtype == "float32":
+        return graph.op("RMSNormalization", x, weights[name], **attributes)
+    ones = graph.constant(np.ones(step.config.dim), "float32")
+    exact = graph.op("RMSNormalization", graph.cast(x, "float32"), ones, **attributes)
+    return graph.op("Mul", graph.cast(exact, weights.dtype), weights[name])
 
 
 def _linear(step: _Step, x: Value, name: str, residual: Value | None = None) -> Value:
