@@ -214,14 +214,7 @@ def read_manifest(path: Path) -> Manifest:
         BundleError: it is missing, no JSON, of a newer schema, altered, or a field is not as it should be.
     """
     content = _read_json(path)
-    version = content.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise BundleError(
-            f"{path}: field 'schema_version' is newer than this mulo",
-            found=version,
-            expected=f"at most {SCHEMA_VERSION}",
-            fix="pip install --upgrade mulo",
-        )
+    _check_version(path, content.get("schema_version"))
     digest = content.pop(_DIGEST_KEY, None)
     try:
         manifest = Manifest.model_validate_json(json.dumps(content))
@@ -235,6 +228,18 @@ def read_manifest(path: Path) -> Manifest:
             fix=_EXPORT_AGAIN,
         )
     return manifest
+
+
+def _check_version(path: Path, version: object) -> None:
+    if version == SCHEMA_VERSION:
+        return
+    newer = isinstance(version, int) and version > SCHEMA_VERSION
+    raise BundleError(
+        f"{path}: field 'schema_version' is {'newer than this mulo' if newer else 'not one that mulo ever wrote'}",
+        found=_short(version),
+        expected=SCHEMA_VERSION,
+        fix="pip install --upgrade mulo" if newer else _EXPORT_AGAIN,
+    )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
