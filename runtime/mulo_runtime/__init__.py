@@ -1,1 +1,42 @@
-"""The decoding loop and its public API."""
+"""Multi-scale local speculative decoding over the engines of a bundle.
+
+from mulo_runtime import Pipeline, Prompt, Request
+
+with Pipeline.open("build/reference-r4") as pipeline:
+result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
+"""
+
+from mulo_runtime.conditions import ClassId, Condition, Prompt, TextFeatures
+from mulo_runtime.decoders.job import Accept
+from mulo_runtime.events import Drafted, Event, RowsDone
+from mulo_runtime.meter import Usage
+from mulo_runtime.pipeline import Pipeline
+from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
+from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR, method_name, method_settings
+
+__all__ = [
+    "Accept",
+    "AutoRegressive",
+    "ClassId",
+    "Condition",
+    "Done",
+    "DraftPreview",
+    "Drafted",
+    "Event",
+    "Method",
+    "MuloSD",
+    "Pipeline",
+    "Prompt",
+    "Request",
+    "Result",
+    "RowsDone",
+    "RowsPreview",
+    "Sampling",
+    "Statistics",
+    "StreamEvent",
+    "TextFeatures",
+    "Usage",
+    "ZipAR",
+    "method_name",
+    "method_settings",
+]

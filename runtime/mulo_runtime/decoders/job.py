@@ -1,0 +1,81 @@
+"""What a decoder works on and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Accept", "Job", "Outcome"]
+
+
+class Accept:
+    """Entries of an accept map."""
+
+    UNVERIFIED = 0
+    ACCEPTED = 1
+    REJECTED = 2
+    NEIGHBOUR = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """N images to decode at once.
+
+    Attributes:
+        target_embeds: the target's condition; [B, P, D], B = 2 N with guidance, else N.
+        drafter_embeds: the drafter's condition, likewise.
+        visible: which condition positions may be attended to; [N, P].
+        target_uniforms: the numbers that draw the target's tokens; [N, rows * cols] of its grid.
+        drafter_uniforms: the numbers that draw the drafter's tokens; likewise.
+        guard: called before every pass; raises to stop the job.
+    """
+
+    target_embeds: NDArray[Any]
+    drafter_embeds: NDArray[Any]
+    visible: NDArray[np.bool_]
+    target_uniforms: NDArray[np.float32]
+    drafter_uniforms: NDArray[np.float32]
+    guard: Callable[[], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a decoder has made so far.
+
+    Attributes:
+        tokens: the image; [N, rows * cols] of the target's grid.
+        accept_map: an `Accept` value per token; [N, rows * cols].
+        rounds: rounds of draft, verify and resample.
+        drafted: tokens drawn by the drafter, per image.
+        verified: candidates verified, per image.
+        accepted: candidates accepted; [N].
+        resampled: tokens drawn by the target in place of a candidate; [N].
+    """
+
+    tokens: NDArray[np.int64]
+    accept_map: NDArray[np.uint8]
+    rounds: int = 0
+    drafted: int = 0
+    verified: int = 0
+    accepted: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    resampled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def blank(cls, images: int, tokens: int) -> Outcome:
+        """Nothing decoded yet."""
+        return cls(
+            np.zeros((images, tokens), np.int64),
+            np.zeros((images, tokens), np.uint8),
+            accepted=np.zeros(images, np.int64),
+            resampled=np.zeros(images, np.int64),
+        )
+
+    @property
+    def accepted_share(self) -> float | None:
+        """Accepted candidates among those verified, over all images; None before any was verified."""
+        verified = self.verified * len(self.accepted)
+        return float(self.accepted.sum()) / verified if verified else None

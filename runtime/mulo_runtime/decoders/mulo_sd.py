@@ -1,0 +1,134 @@
+"""Multi-scale local speculative decoding (MuLo-SD, arXiv 2601.05149): draft, upsample, verify, resample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mulo_runtime.acceptance import PooledMass
+from mulo_runtime.decoders.drafting import Drafting
+from mulo_runtime.decoders.job import Accept, Job, Outcome
+from mulo_runtime.decoders.steps import feed_span, run_waves
+from mulo_runtime.events import Event, RowsDone
+from mulo_runtime.lane import Lane
+from mulo_runtime.regions import expand, island_order, raster_order, rejected_from_first
+from mulo_runtime.sampler import Draws
+from mulo_runtime.settings import MuloSD
+from mulo_runtime.waves import Wave, plan_waves
+
+__all__ = ["decode_mulo_sd"]
+
+Grid = NDArray[np.int64]
+
+
+def decode_mulo_sd(lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> Iterator[Event]:
+    """Decode round by round; a round covers `rows_per_round` rows of the drafter's grid."""
+    drafting = Drafting(lane, job, settings)
+    verifying = _Verifying(lane, job, outcome, settings)
+    draft_rows, ratio = lane.draft_grid[0], lane.ratio
+    step = settings.rows_per_round or draft_rows
+    for start in range(0, draft_rows, step):
+        stop = min(start + step, draft_rows)
+        lane.meter.phase = "draft"
+        yield from drafting.draft(stop)
+        lane.meter.phase = "upsample"
+        candidates = drafting.upsample(start, stop)
+        lane.meter.phase = "verify"
+        sampled, rejected = verifying.verify(start * ratio, candidates)
+        plans = [_plan(rows, start * ratio, lane.queries, settings) for rows in rejected]
+        lane.meter.phase = "resample"
+        verifying.resample(start * ratio, sampled, plans)
+        _book(outcome, rejected, plans, start * ratio)
+        outcome.drafted = drafting.drawn
+        if stop < draft_rows:
+            lane.meter.phase = "resynchronise"
+            drafting.resynchronise(outcome.tokens, start, stop)
+        yield RowsDone(stop * ratio, lane.as_grid(outcome.tokens), outcome.accepted_share)
+
+
+class _Verifying:
+    """The target's side of the rounds; remembers from where its log has to be refreshed."""
+
+    def __init__(self, lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> None:
+        self._lane, self._job, self._settings = lane, job, settings
+        self._tokens = outcome.tokens
+        self._rule = PooledMass(settings.tau, settings.pool_k, settings.include_self)
+        self._stale_from: int | None = None
+
+    def verify(self, first_row: int, candidates: Grid) -> tuple[Grid, NDArray[np.bool_]]:
+        """Place `candidates` [N, rows, cols] in the image and ask the target about them.
+
+        Returns:
+            sampled: what the target draws at each place while all candidates before it stay; [N, rows * cols].
+            rejected: which candidates it rejects; [N, rows, cols].
+        """
+        images, rows, cols = candidates.shape
+        start, stop = first_row * cols, (first_row + rows) * cols
+        self._tokens[:, start:stop] = candidates.reshape(images, -1)
+        sampled = np.empty((images, stop - start), np.int64)
+        accepted = np.empty((images, stop - start), np.bool_)
+        for drawn, draws in self._passes(start, stop):
+            place = slice(drawn - start, drawn - start + draws.tokens.shape[1])
+            sampled[:, place] = draws.tokens
+            accepted[:, place] = self._rule.accept(draws.probability, draws.mass)
+        return sampled, ~accepted.reshape(candidates.shape)
+
+    def resample(self, first_row: int, sampled: Grid, plans: list[list[Wave]]) -> None:
+        """Draw what `plans` say; their first waves are what the verification has drawn already."""
+        start = first_row * self._lane.grid[1]
+        for image, plan in enumerate(plans):
+            for wave in plan[:1]:
+                self._tokens[image, wave.targets] = sampled[image, wave.targets - start]
+            if plan and self._settings.stale == "mask":
+                self._lane.target.hide(image, np.concatenate([wave.targets for wave in plan]))
+        rest = [plan[1:] for plan in plans]
+        for _ in run_waves(self._lane.target, self._tokens, rest, self._job.target_uniforms, self._job.guard):
+            pass
+        self._stale_from = min((int(plan[0].targets[0]) for plan in plans if plan), default=None)
+
+    def _passes(self, start: int, stop: int) -> Iterator[tuple[int, Draws]]:
+        """The target's draws for tokens start .. stop-1."""
+        lane, job, tokens = self._lane, self._job, self._tokens
+        if start == 0:
+            job.guard()
+            first = slice(0, 1)
+            yield 0, lane.target.begin(job.target_embeds, job.visible, tokens[:, first], job.target_uniforms[:, first])
+        span = range(self._rewound(start), stop - 1)
+        yield from feed_span(lane.target, tokens, span, max(start, 1), job.target_uniforms, lane.queries, job.guard)
+
+    def _rewound(self, start: int) -> int:
+        """The first token to feed: the last before the round, or the first that changed after its key was computed."""
+        last = max(start - 1, 0)
+        if self._settings.refresh != "block" or start == 0 or self._stale_from is None:
+            return last
+        self._lane.target.rewind(min(self._stale_from, last))
+        return min(self._stale_from, last)
+
+
+def _plan(rejected: NDArray[np.bool_], first_row: int, widest: int, settings: MuloSD) -> list[Wave]:
+    """The waves that resample one image's round."""
+    region = rejected
+    if settings.rejection == "raster":
+        region = rejected_from_first(rejected)
+    elif settings.radius is not None:
+        region = expand(rejected, settings.radius)
+    order = raster_order(region) if settings.islands == "serial" else island_order(region, settings.window)
+    refresh = settings.refresh == "dirty"
+    return plan_waves(order, first_row, surrogate=settings.surrogate, refresh=refresh, widest=widest)
+
+
+def _book(outcome: Outcome, rejected: NDArray[np.bool_], plans: list[list[Wave]], first_row: int) -> None:
+    """Note what was accepted, rejected and resampled."""
+    _, rows, cols = rejected.shape
+    start = first_row * cols
+    outcome.rounds += 1
+    outcome.verified += rows * cols
+    outcome.accepted += np.count_nonzero(~rejected, axis=(1, 2))
+    outcome.accept_map[:, start : start + rows * cols] = Accept.ACCEPTED
+    for image, plan in enumerate(plans):
+        for wave in plan:
+            outcome.accept_map[image, wave.targets] = Accept.NEIGHBOUR
+            outcome.resampled[image] += len(wave.targets)
+        outcome.accept_map[image, start + np.flatnonzero(rejected[image])] = Accept.REJECTED

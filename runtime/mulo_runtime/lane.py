@@ -1,0 +1,107 @@
+"""A lane: the models, graphs and buffers that serve one request at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mulo_engines.engine import Engine
+from mulo_engines.errors import RequestError
+from mulo_engines.manifest import Manifest, ModelRecord
+from numpy.typing import NDArray
+
+from mulo_runtime.buckets import query_bucket
+from mulo_runtime.capacity import drafter_slots, target_slots
+from mulo_runtime.meter import Meter
+from mulo_runtime.model import CachedModel, ModelShape
+from mulo_runtime.pixels import GridGraph
+from mulo_runtime.sampler import SamplerBuffers
+from mulo_runtime.settings import Method, MuloSD, Sampling
+
+__all__ = ["LANE_GRAPHS", "Lane"]
+
+LANE_GRAPHS = ("drafter", "target", "sampler", "upsampler", "downsampler", "decoder")
+"""The graphs that a lane binds buffers to."""
+
+_SLOT_ALIGNMENT = 8
+"""GPU attention kernels want a cache whose length is a multiple of this."""
+
+
+class Lane:
+    """Buffers for N images over engines that lanes share.
+
+    Args:
+        engines: the graphs of `LANE_GRAPHS` by name.
+        manifest: sizes.
+        images: N, how many images are decoded together.
+        queries: the largest number of queries of one pass.
+        methods: the methods that the buffers must hold.
+
+    Attributes:
+        target, drafter: the models.
+        upsampler, downsampler, decoder: the graphs around them.
+        meter: what the engines did for the current request.
+        grid: rows and columns of the target's grid.
+        draft_grid: rows and columns of the drafter's grid.
+        ratio: rows of the target's grid for one of the drafter's.
+        images: N.
+        queries: the largest number of queries of one pass.
+    """
+
+    def __init__(
+        self, engines: Mapping[str, Engine], manifest: Manifest, images: int, queries: int, methods: Sequence[Method]
+    ) -> None:
+        self.meter = Meter()
+        self.images, self.ratio = images, manifest.ratio
+        self.grid = manifest.target.rows, manifest.target.cols
+        self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
+        self.queries = min(queries, self.grid[0] * self.grid[1])
+        largest = query_bucket(self.queries)
+        self._sampler = SamplerBuffers(engines["sampler"], images, largest, manifest.vocabulary, self.meter)
+        self._target_slots = max(target_slots(method, self.grid, self.ratio) for method in methods)
+        self._drafter_slots = max(drafter_slots(method, self.draft_grid) for method in methods)
+        prefix = manifest.condition.length
+
+        def model(engine: Engine, record: ModelRecord, slots: int) -> CachedModel:
+            capacity = -(-(prefix + slots + largest) // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT
+            return CachedModel(engine, record, ModelShape(images, prefix, capacity, largest), self._sampler, self.meter)
+
+        self.target = model(engines["target"], manifest.target, self._target_slots)
+        self.drafter = model(engines["drafter"], manifest.drafter, self._drafter_slots)
+        self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
+        self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
+        self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers of the models and the sampler."""
+        return self.target.nbytes + self.drafter.nbytes + self._sampler.nbytes
+
+    def prepare(self, sampling: Sampling, method: Method) -> None:
+        """Set the lane up for a request.
+
+        Raises:
+            RequestError: the lane's cache is too small for the method.
+        """
+        needed = target_slots(method, self.grid, self.ratio), drafter_slots(method, self.draft_grid)
+        if needed[0] > self._target_slots or needed[1] > self._drafter_slots:
+            raise RequestError(
+                "the lane's cache is too small for these settings",
+                found=f"{needed[0]} slots of the target, {needed[1]} of the drafter",
+                expected=f"at most {self._target_slots} and {self._drafter_slots}",
+                fix="open the pipeline with methods=[...] that include these settings",
+            )
+        pool_k = 1
+        if isinstance(method, MuloSD):
+            pool_k = method.pool_k if method.include_self else method.pool_k + 1
+        self._sampler.configure(sampling, pool_k)
+        self.meter.clear()
+
+    def reset(self) -> None:
+        """Make the lane as good as new after a request that did not end well."""
+        self.target.reset()
+        self.drafter.reset()
+
+    def as_grid(self, tokens: NDArray[Any]) -> NDArray[Any]:
+        """View [N, rows * cols] values of the target's grid as [N, rows, cols]."""
+        return tokens.reshape(len(tokens), *self.grid)

@@ -1,0 +1,77 @@
+"""Counts and times what the engines of a lane do for one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+from mulo_engines.engine import Call
+
+__all__ = ["Meter", "Usage"]
+
+
+@dataclass(slots=True)
+class Usage:
+    """What one engine did in one phase.
+
+    Attributes:
+        passes: how often it ran.
+        queries: tokens or pictures that were fed, padding not counted, summed over passes.
+        seconds: time inside the engine.
+    """
+
+    passes: int = 0
+    queries: int = 0
+    seconds: float = 0.0
+
+    def add(self, other: Usage) -> None:
+        """Add what `other` counts."""
+        self.passes += other.passes
+        self.queries += other.queries
+        self.seconds += other.seconds
+
+
+class Meter:
+    """Usage by phase and engine; cleared at the start of a request.
+
+    Attributes:
+        phase: what the decoder is doing; runs are booked under it.
+    """
+
+    __slots__ = ("_usage", "phase")
+
+    def __init__(self) -> None:
+        self.phase = ""
+        self._usage: dict[tuple[str, str], Usage] = {}
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self._usage = {}
+
+    def run(self, engine: str, call: Call, queries: int) -> None:
+        """Run `call` and book it under `engine` and the current phase."""
+        key = (self.phase, engine)
+        usage = self._usage.get(key)
+        if usage is None:
+            usage = self._usage[key] = Usage()
+        start = perf_counter()
+        call.run()
+        usage.seconds += perf_counter() - start
+        usage.passes += 1
+        usage.queries += queries
+
+    def by_engine(self) -> Mapping[str, Usage]:
+        """Usage by engine, all phases together."""
+        return _summed((engine, usage) for (_, engine), usage in self._usage.items())
+
+    def by_phase(self) -> Mapping[str, Usage]:
+        """Usage by phase, all engines together."""
+        return _summed((phase, usage) for (phase, _), usage in self._usage.items())
+
+
+def _summed(items: Iterator[tuple[str, Usage]]) -> Mapping[str, Usage]:
+    sums: dict[str, Usage] = {}
+    for name, usage in items:
+        sums.setdefault(name, Usage()).add(usage)
+    return sums

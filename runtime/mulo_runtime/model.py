@@ -1,0 +1,251 @@
+"""One transformer of a lane: feeds queries through its engine, writes its cache log and draws tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mulo_engines.engine import Call, Engine
+from mulo_engines.errors import NonFiniteError, ShapeError
+from mulo_engines.manifest import ModelRecord
+from numpy.typing import NDArray
+
+from mulo_runtime.buckets import query_bucket, slot_bucket
+from mulo_runtime.cache import CacheBuffers
+from mulo_runtime.meter import Meter
+from mulo_runtime.sampler import Draws, SamplerBuffers
+from mulo_runtime.slots import SlotTable
+
+__all__ = ["CachedModel", "ModelShape"]
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """Sizes for which a model's buffers are made.
+
+    Attributes:
+        images: N, the images decoded together.
+        prefix: P, positions of the condition.
+        slots: S, the cache's capacity; `query_bucket` of the largest pass included.
+        queries: the largest number of queries of one pass.
+    """
+
+    images: int
+    prefix: int
+    slots: int
+    queries: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The arrays that a pass of one size reads; written in place before each run."""
+
+    call: Call
+    token_ids: Ids
+    position_ids: Ids
+    write_index: Ids
+    attn_mask: NDArray[np.bool_]
+    logit_rows: Ids
+    cond_embeds: NDArray[Any]
+
+
+class CachedModel:
+    """A drafter or a target on buffers that are allocated once.
+
+    Image tokens are known by their index in raster order, 0 .. N-1; their sequence positions begin after the prefix.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        record: ModelRecord,
+        shape: ModelShape,
+        sampler: SamplerBuffers,
+        meter: Meter,
+    ) -> None:
+        self.slots = SlotTable(shape.images, shape.slots, shape.prefix + record.rows * record.cols)
+        self._engine, self._record, self._shape, self._sampler, self._meter = engine, record, shape, sampler, meter
+        batch, queries = 2 * shape.images, max(shape.queries, shape.prefix)
+        dtype = engine.inputs["k_cache.0"].dtype
+        self._cache = CacheBuffers(record.layers, batch, record.heads, shape.slots, record.head_dim, dtype)
+        self._mask = np.zeros(max(batch if shape.images > 1 else 1, 1) * queries * shape.slots, np.bool_)
+        self._ids = np.zeros((3, batch * queries), np.int64)
+        self._embeddings = np.zeros(batch * shape.prefix * record.dim, dtype)
+        self._write_index = np.zeros(batch, np.int64)
+        self._inputs: dict[tuple[int, int, int, int, int], _Inputs] = {}
+        self._cursor = np.zeros(shape.images, np.int64)
+        self._halves = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers that this model owns."""
+        own = (self._mask, self._ids, self._embeddings, self._write_index)
+        return self._cache.nbytes + sum(array.nbytes for array in own)
+
+    def reset(self) -> None:
+        """Zero the cache, after a pass that may have left anything in it."""
+        self._cache.zero()
+
+    def begin(
+        self,
+        cond_embeds: NDArray[Any],
+        visible: NDArray[np.bool_],
+        candidates: NDArray[np.int64],
+        uniforms: NDArray[np.float32],
+    ) -> Draws:
+        """Start new images: feed the condition and draw token 0.
+
+        Args:
+            cond_embeds: [B, P, D]; B = 2 N with guidance, else N.
+            visible: which condition positions may be attended to; [N, P].
+            candidates: the candidate for token 0; [N, 1].
+            uniforms: the number that draws token 0; [N, 1].
+        """
+        images, prefix = visible.shape
+        self._halves = len(cond_embeds) // images
+        self.slots.clear()
+        self._cache.restart()
+        self._cursor.fill(0)
+        inputs = self._bound(prefix, 0, 1, prefix)
+        inputs.cond_embeds[...] = cond_embeds
+        inputs.position_ids[...] = np.arange(prefix)
+        inputs.write_index.fill(0)
+        inputs.logit_rows.fill(prefix - 1)
+        for image in range(images):
+            self._place_prefix(inputs.attn_mask, image, visible[image])
+        self._spread_mask(inputs.attn_mask)
+        self._cursor.fill(prefix)
+        return self._run(inputs, images * prefix, candidates, uniforms)
+
+    def feed(
+        self,
+        tokens: Ids,
+        positions: Ids,
+        counts: Ids,
+        candidates: Ids,
+        uniforms: NDArray[np.float32],
+        first: int = 0,
+    ) -> Draws:
+        """Append queries to the log and draw from the logits of queries first, first+1, ...
+
+        Args:
+            tokens: tokens to feed; [N, T].
+            positions: their image positions; [N, T].
+            counts: how many of the T belong to each image; the rest is padding; [N].
+            candidates: candidates for the drawn positions; [N, R].
+            uniforms: the numbers that draw; [N, R].
+            first: index of the first query that gets logits.
+
+        Raises:
+            NonFiniteError: the engine's logits are not finite.
+            ShapeError: the log is full.
+        """
+        images, queries = tokens.shape
+        rows = query_bucket(candidates.shape[1])
+        bucket = query_bucket(queries)
+        inputs = self._bound(0, bucket, rows, int(self._cursor.max()) + bucket)
+        inputs.logit_rows[...] = np.minimum(np.arange(first, first + rows), bucket - 1)
+        for image in range(images):
+            count = int(counts[image])
+            self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._shape.prefix)
+        self._spread(inputs)
+        draws = self._run(inputs, int(counts.sum()), candidates, uniforms)
+        self._cursor += counts
+        return draws
+
+    def rewind(self, token: int) -> None:
+        """Let the next `feed` overwrite the log from image token `token` on.
+
+        The caller refeeds everything from there on; everything before must lie in the log in raster order.
+        """
+        self._cursor.fill(self._shape.prefix + token)
+
+    def hide(self, image: int, positions: Ids) -> None:
+        """Hide image tokens `positions` until they are fed again."""
+        self.slots.retire(image, positions + self._shape.prefix)
+
+    def _place_prefix(self, mask: NDArray[np.bool_], image: int, visible: NDArray[np.bool_]) -> None:
+        positions = np.arange(len(visible))
+        self.slots.write(image, 0, positions)
+        self.slots.retire(image, positions[~visible])
+        rows = mask[image, 0]
+        self.slots.mask(image, positions, rows)
+        rows[positions, positions] = True
+
+    def _place(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids) -> None:
+        """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty."""
+        count, start = len(tokens), int(self._cursor[image])
+        self.slots.write(image, start, positions)
+        ids, places, mask = inputs.token_ids[image], inputs.position_ids[image], inputs.attn_mask[image, 0]
+        ids[:count], places[:count] = tokens, positions
+        self.slots.mask(image, positions, mask[:count])
+        padding = len(ids) - count
+        if padding:
+            ids[count:], places[count:] = (tokens[-1], positions[-1]) if count else (0, self._shape.prefix)
+            mask[count:] = False
+            own = np.arange(count, len(ids))
+            mask[own, start + own] = True
+        inputs.write_index[image] = start
+
+    def _spread(self, inputs: _Inputs) -> None:
+        """Copy what the conditional half reads to the null half."""
+        images = self._shape.images
+        if self._halves == 2:
+            for array in (inputs.token_ids, inputs.position_ids, inputs.write_index):
+                array[images:] = array[:images]
+        self._spread_mask(inputs.attn_mask)
+
+    def _spread_mask(self, mask: NDArray[np.bool_]) -> None:
+        images = self._shape.images
+        if len(mask) > images:
+            mask[images:] = mask[:images]
+
+    def _run(self, inputs: _Inputs, queries: int, candidates: Ids, uniforms: NDArray[np.float32]) -> Draws:
+        self._meter.run(self._engine.name, inputs.call, queries)
+        draws = self._sampler.draw(self._halves, candidates, uniforms)
+        if not np.isfinite(draws.probability).all():
+            raise NonFiniteError(
+                f"{self._engine.name}: the logits are not finite",
+                expected="finite logits",
+                fix="export with a wider precision (fp32 or bf16), or check the checkpoint",
+            )
+        return draws
+
+    def _bound(self, prefix: int, queries: int, rows: int, filled: int) -> _Inputs:
+        """The inputs of a pass of this size, over a cache that has grown to hold `filled` slots."""
+        if filled > self._shape.slots:
+            raise ShapeError(
+                f"{self._engine.name}: the log is full", found=f"{filled} slots", expected=f"{self._shape.slots} slots"
+            )
+        slots = max(slot_bucket(filled, self._shape.slots), self._cache.slots)
+        if slots != self._cache.slots:
+            self._cache.grow(self._halves * self._shape.images, slots)
+        key = (self._halves, prefix, queries, rows, slots)
+        if key not in self._inputs:
+            self._inputs[key] = self._bind(*key)
+        return self._inputs[key]
+
+    def _bind(self, halves: int, prefix: int, queries: int, rows: int, slots: int) -> _Inputs:
+        images, record = self._shape.images, self._record
+        batch, total = halves * images, prefix + queries
+        mask = _view(self._mask, batch if images > 1 else 1, 1, total, slots)
+        arrays: dict[str, NDArray[Any]] = {
+            "cond_embeds": _view(self._embeddings, batch, prefix, record.dim),
+            "token_ids": _view(self._ids[0], batch, queries),
+            "position_ids": _view(self._ids[1], batch, total),
+            "write_index": _view(self._write_index, batch),
+            "attn_mask": mask,
+            "logit_rows": _view(self._ids[2], batch, rows),
+        }
+        views = self._cache.views(batch, slots)
+        outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
+        logits = self._sampler.logits(batch, rows)
+        call = self._engine.bind({**arrays, **views, **outputs, "logits": logits})
+        return _Inputs(call=call, **arrays)
+
+
+def _view(buffer: NDArray[Any], *shape: int) -> NDArray[Any]:
+    return buffer[: np.prod(shape, dtype=np.int64)].reshape(shape)

@@ -1,0 +1,135 @@
+"""What goes into a pipeline and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from mulo_engines.errors import RequestError
+from numpy.typing import NDArray
+
+from mulo_runtime.conditions import Condition
+from mulo_runtime.meter import Usage
+from mulo_runtime.settings import Method, Sampling
+
+__all__ = ["Done", "DraftPreview", "Request", "Result", "RowsPreview", "Statistics", "StreamEvent"]
+
+_SEED_LIMIT = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One image to be made.
+
+    Attributes:
+        condition: what it shows.
+        seed: 0 .. 2**64 - 1; None draws one, which the result tells.
+        method: how it is decoded; None takes the bundle's MuLo-SD defaults.
+        sampling: how tokens are drawn; None takes the bundle's defaults.
+        deadline: seconds from now after which the request fails with `DeadlineExceeded`; None waits for ever.
+    """
+
+    condition: Condition
+    seed: int | None = None
+    method: Method | None = None
+    sampling: Sampling | None = None
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= self.seed < _SEED_LIMIT:
+            raise RequestError("the seed is out of range", found=self.seed, expected="0 to 2**64 - 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What it took to make an image.
+
+    Attributes:
+        rounds: rounds of draft, verify and resample; 0 for methods without rounds.
+        drafted: tokens drawn by the drafter.
+        verified: candidates that the target verified.
+        accepted: candidates that it accepted.
+        rejected: candidates that it rejected.
+        resampled: tokens drawn by the target in place of a candidate: the rejected and their neighbourhood.
+        engines: passes, queries and seconds by engine; of the whole batch where images were decoded together.
+        phases: the same by phase: condition, draft, upsample, verify, resample, resynchronise, decode.
+        seconds: wall clock from lane lease to decoded image.
+    """
+
+    rounds: int
+    drafted: int
+    verified: int
+    accepted: int
+    rejected: int
+    resampled: int
+    engines: Mapping[str, Usage]
+    phases: Mapping[str, Usage]
+    seconds: float
+
+    @property
+    def accepted_share(self) -> float | None:
+        """Accepted candidates among those verified; None where nothing was verified."""
+        return self.accepted / self.verified if self.verified else None
+
+    @property
+    def resampled_share(self) -> float | None:
+        """Resampled tokens among those verified; None where nothing was verified."""
+        return self.resampled / self.verified if self.verified else None
+
+    @property
+    def host_share(self) -> float:
+        """Share of the wall clock that was spent outside the engines."""
+        return 1 - sum(usage.seconds for usage in self.engines.values()) / self.seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """A finished image.
+
+    Attributes:
+        image: [height, width, 3] uint8.
+        tokens: [rows, cols] of the target's grid.
+        accept_map: per token 0 not verified, 1 accepted, 2 rejected, 3 resampled beside a rejection; [rows, cols].
+        seed: the seed that was used.
+        method: the method that was used.
+        sampling: the sampling that was used.
+        statistics: what it took.
+    """
+
+    image: NDArray[np.uint8]
+    tokens: NDArray[np.int64]
+    accept_map: NDArray[np.uint8]
+    seed: int
+    method: Method
+    sampling: Sampling
+    statistics: Statistics
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DraftPreview:
+    """The draft so far, decoded at low resolution; `rows` of its rows are drafted."""
+
+    rows: int
+    image: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsPreview:
+    """The image so far; its first `rows` of `total` rows of tokens are final."""
+
+    rows: int
+    total: int
+    image: NDArray[np.uint8]
+    accepted_share: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Done:
+    """The finished image."""
+
+    result: Result
+
+
+StreamEvent = DraftPreview | RowsPreview | Done
+"""What `Pipeline.stream` yields; `Done` comes last and once."""

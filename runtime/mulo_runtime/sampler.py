@@ -1,0 +1,118 @@
+"""The sampler of a lane: logits to tokens, and what the target thinks of the candidates."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from mulo_engines.engine import Call, Engine
+from numpy.typing import NDArray
+
+from mulo_runtime.buckets import query_bucket
+from mulo_runtime.meter import Meter
+from mulo_runtime.settings import Sampling
+
+__all__ = ["Draws", "SamplerBuffers"]
+
+
+class Draws(NamedTuple):
+    """What the sampler made of R queries of N images; views that the next draw overwrites.
+
+    Attributes:
+        tokens: the drawn tokens; [N, R].
+        probability: the candidates' own probabilities; [N, R].
+        mass: the candidates' pooled masses; [N, R].
+    """
+
+    tokens: NDArray[np.int64]
+    probability: NDArray[np.float32]
+    mass: NDArray[np.float32]
+
+
+class _Bound(NamedTuple):
+    call: Call
+    candidates: NDArray[np.int64]
+    uniforms: NDArray[np.float32]
+    draws: Draws
+
+
+class SamplerBuffers:
+    """The sampler graph on buffers that are allocated once; the models of a lane write their logits into them.
+
+    Args:
+        engine: the sampler.
+        images: N.
+        queries: the largest R.
+        vocabulary: V.
+        meter: where runs are booked.
+    """
+
+    def __init__(self, engine: Engine, images: int, queries: int, vocabulary: int, meter: Meter) -> None:
+        self._engine, self._images, self._vocabulary, self._meter = engine, images, vocabulary, meter
+        self._logits = np.zeros(2 * images * queries * vocabulary, np.float32)
+        self._ids = np.zeros((2, images * queries), np.int64)
+        self._numbers = np.zeros((3, images * queries), np.float32)
+        self._scalars: dict[str, NDArray[Any]] = {
+            "guidance_scale": np.array(1, np.float32),
+            "temperature": np.array(1, np.float32),
+            "top_k": np.array(0, np.int64),
+            "top_p": np.array(1, np.float32),
+            "pool_k": np.array(1, np.int64),
+        }
+        self._calls: dict[tuple[int, int], _Bound] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers."""
+        return self._logits.nbytes + self._ids.nbytes + self._numbers.nbytes
+
+    def configure(self, sampling: Sampling, pool_k: int) -> None:
+        """Set how tokens are drawn from now on, and over how many codebook entries masses are pooled."""
+        for name in ("guidance_scale", "temperature", "top_k", "top_p"):
+            self._scalars[name][...] = getattr(sampling, name)
+        self._scalars["pool_k"][...] = pool_k
+
+    def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
+        """Where a pass writes the logits of `rows` queries; [B, R, V]."""
+        size = batch * rows * self._vocabulary
+        return self._logits[:size].reshape(batch, rows, self._vocabulary)
+
+    def draw(self, halves: int, candidates: NDArray[np.int64], uniforms: NDArray[np.float32]) -> Draws:
+        """Draw from the logits that the last pass wrote for the bucket that holds R = candidates.shape[1] queries.
+
+        Args:
+            halves: 2 with guidance, else 1.
+            candidates: [N, R].
+            uniforms: [N, R].
+        """
+        wanted = candidates.shape[1]
+        bound = self._bound(halves, query_bucket(wanted))
+        bound.candidates[:, :wanted] = candidates
+        bound.uniforms[:, :wanted] = uniforms
+        self._meter.run(self._engine.name, bound.call, self._images * wanted)
+        tokens, probability, mass = bound.draws
+        return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted])
+
+    def _bound(self, halves: int, rows: int) -> _Bound:
+        key = (halves, rows)
+        if key not in self._calls:
+            self._calls[key] = self._bind(halves, rows)
+        return self._calls[key]
+
+    def _bind(self, halves: int, rows: int) -> _Bound:
+        shape = (self._images, rows)
+        size = self._images * rows
+        tokens, candidates = (array[:size].reshape(shape) for array in self._ids)
+        uniforms, probability, mass = (array[:size].reshape(shape) for array in self._numbers)
+        call = self._engine.bind(
+            {
+                "logits": self.logits(halves * self._images, rows),
+                "candidate_ids": candidates,
+                "uniforms": uniforms,
+                **self._scalars,
+                "token_ids": tokens,
+                "candidate_prob": probability,
+                "candidate_mass": mass,
+            }
+        )
+        return _Bound(call, candidates, uniforms, Draws(tokens, probability, mass))
