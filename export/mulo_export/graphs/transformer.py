@@ -150,12 +150,11 @@ def _logits(step: _Step, x: Value, rows: Value) -> None:
 
 def _norm(step: _Step, x: Value, name: str) -> Value:
     """RMS norm: computed in float32, brought back to F, THEN scaled by the weight."""
-    graph, weights = step.graph, step.weights
-    attributes = {"axis": -1, "epsilon": step.config.norm_eps}
+    graph, weights, epsilon = step.graph, step.weights, step.config.norm_eps
     if weights.dtype == "float32":
-        return graph.op("RMSNormalization", x, weights[name], **attributes)
+        return graph.op("RMSNormalization", x, weights[name], axis=-1, epsilon=epsilon)
     ones = graph.constant(np.ones(step.config.dim), "float32")
-    exact = graph.op("RMSNormalization", graph.cast(x, "float32"), ones, **attributes)
+    exact = graph.op("RMSNormalization", graph.cast(x, "float32"), ones, axis=-1, epsilon=epsilon)
     return graph.op("Mul", graph.cast(exact, weights.dtype), weights[name])
 
 

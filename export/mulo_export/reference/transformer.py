@@ -1,0 +1,136 @@
+"""LlamaGen's transformer in plain numpy, written from its equations and not from the graphs that it checks.
+
+The equations are those of LlamaGen (Sun et al., arXiv 2406.06525): pre-norm blocks with RMS norm (Zhang and Sennrich,
+arXiv 1910.07467), SwiGLU (Shazeer, arXiv 2002.05202, equation 6) and rotary positions (Su et al., arXiv 2104.09864,
+equation 34), here in two dimensions. Everything is float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.tensor_file import TensorFile
+
+__all__ = ["ReferenceTransformer"]
+
+Floats = NDArray[np.float32]
+Inputs = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceTransformer:
+    """The transformer in `file`; it reads a weight where it uses it, so that a large model needs little memory."""
+
+    config: TransformerConfig
+    file: TensorFile
+
+    def condition(self, condition: NDArray[Any]) -> Floats:
+        """Prefix embeddings [2 N, P, D] of class ids [N] or text features [N, P, E]; the null half comes last."""
+        if self.config.classes is not None:
+            null = np.full_like(condition, self.config.classes)
+            table = self._weight("cls_embedding.embedding_table.weight")
+            return np.take(table, np.concatenate([condition, null])[:, None], axis=0)
+        unconditional = self._weight("cls_embedding.uncond_embedding")
+        features = np.concatenate([condition, np.broadcast_to(unconditional, condition.shape)])
+        inner = _linear(features, self._weight("cls_embedding.cap_proj.fc1.weight"))
+        return _linear(_gelu_tanh(inner), self._weight("cls_embedding.cap_proj.fc2.weight"))
+
+    def run(self, inputs: Inputs) -> dict[str, Floats]:
+        """One step on the inputs of the transformer graph; the outputs have the graph's names.
+
+        The cache is a log: the T queries overwrite the slots from `write_index`, every slot that the mask shows is
+        attended to, whatever its position, and every other slot of the cache stays as it was. Keys are kept rotated
+        and scaled by head_dim ** -1/4.
+        """
+        tokens = self._weight("tok_embeddings.weight")[inputs["token_ids"]]
+        x = np.concatenate([inputs["cond_embeds"], tokens], axis=1, dtype=np.float32)
+        caches: dict[str, Floats] = {}
+        for layer in range(self.config.layers):
+            x = x + self._attention(x, inputs, layer, caches)
+            x = x + self._feed_forward(x, layer)
+        chosen = np.take_along_axis(x, inputs["logit_rows"][:, :, None], axis=1)
+        logits = _linear(self._norm(chosen, "norm.weight"), self._weight("output.weight"))
+        return {"logits": logits, **caches}
+
+    def _attention(self, x: Floats, inputs: Inputs, layer: int, caches: dict[str, Floats]) -> Floats:
+        """The attention branch; the layer's two new caches are added to `caches`."""
+        normed = self._norm(x, f"layers.{layer}.attention_norm.weight")
+        projected = _linear(normed, self._weight(f"layers.{layer}.attention.wqkv.weight"))
+        query, key, value = (self._by_head(part) for part in np.split(projected, 3, axis=-1))
+        query, key = (self._rotate(part, inputs["position_ids"]) for part in (query, key))
+        keys = _overwrite(inputs[f"k_cache.{layer}"], key, inputs["write_index"])
+        values = _overwrite(inputs[f"v_cache.{layer}"], value, inputs["write_index"])
+        caches[f"k_cache_out.{layer}"], caches[f"v_cache_out.{layer}"] = keys, values
+        scores = np.where(inputs["attn_mask"], query @ keys.swapaxes(-1, -2), np.float32(-np.inf))
+        attended = _softmax(scores) @ values
+        by_token = attended.transpose(0, 2, 1, 3).reshape(x.shape)
+        return _linear(by_token, self._weight(f"layers.{layer}.attention.wo.weight"))
+
+    def _by_head(self, x: Floats) -> Floats:
+        """[B, T, D] -> [B, H, T, head_dim]."""
+        batch, length, _ = x.shape
+        return x.reshape(batch, length, self.config.heads, self.config.head_dim).transpose(0, 2, 1, 3)
+
+    def _rotate(self, x: Floats, positions: NDArray[np.int64]) -> Floats:
+        """Turn each adjacent pair of `x` [B, H, T, head_dim], as a complex number, by its token's row or column.
+
+        Pairs of the first half of a head turn with the row, those of the second half with the column. At a prefix
+        position the factor is zero, not one: the vector vanishes.
+        """
+        pairs = self.config.head_dim // 4
+        frequency = 1.0 / self.config.rope_base ** (4.0 * np.arange(pairs) / self.config.head_dim)
+        token = positions - self.config.prefix
+        row, column = token // self.config.grid, token % self.config.grid
+        angle = np.concatenate([row[..., None] * frequency, column[..., None] * frequency], axis=-1)
+        factor = np.where(token[..., None] >= 0, np.exp(1j * angle), 0)[:, None]
+        turned = (x[..., 0::2] + 1j * x[..., 1::2]) * factor * self.config.head_dim**-0.25
+        return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape).astype(np.float32)
+
+    def _feed_forward(self, x: Floats, layer: int) -> Floats:
+        normed = self._norm(x, f"layers.{layer}.ffn_norm.weight")
+        gate = _linear(normed, self._weight(f"layers.{layer}.feed_forward.w1.weight"))
+        up = _linear(normed, self._weight(f"layers.{layer}.feed_forward.w3.weight"))
+        sigmoid = np.float32(0.5) * (1 + np.tanh(gate / 2))
+        return _linear(gate * sigmoid * up, self._weight(f"layers.{layer}.feed_forward.w2.weight"))
+
+    def _norm(self, x: Floats, name: str) -> Floats:
+        root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(self.config.norm_eps))
+        normed: Floats = x / root * self._weight(name)
+        return normed
+
+    def _weight(self, name: str) -> Floats:
+        return np.asarray(self.file.array(name), np.float32)
+
+
+def _overwrite(cache: NDArray[Any], update: Floats, write_index: NDArray[np.int64]) -> Floats:
+    """A copy of `cache` [B, H, S, head_dim] in which T slots from each sequence's write index are replaced."""
+    copy = cache.astype(np.float32)
+    length = update.shape[2]
+    for sequence, first in enumerate(write_index):
+        copy[sequence, :, first : first + length] = update[sequence]
+    return copy
+
+
+def _linear(x: Floats, weight: Floats) -> Floats:
+    """[..., in] times a weight [out, in]."""
+    product: Floats = x @ weight.T
+    return product
+
+
+def _softmax(scores: Floats) -> Floats:
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    normalised: Floats = exponentials / exponentials.sum(axis=-1, keepdims=True)
+    return normalised
+
+
+def _gelu_tanh(x: Floats) -> Floats:
+    """The tanh form of GELU (Hendrycks and Gimpel, arXiv 1606.08415, section 2)."""
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
+    activated: Floats = np.float32(0.5) * x * (1 + np.tanh(inner))
+    return activated
