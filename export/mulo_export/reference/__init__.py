@@ -1,0 +1,1 @@
+"""The models of a bundle in plain numpy: what the graphs are checked against."""
