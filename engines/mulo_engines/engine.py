@@ -168,13 +168,18 @@ def _check_overlaps(engine: Engine, buffers: Buffers) -> None:
     reach, holders = 0, list[str]()
     for (start, end), names in sorted(extents.items()):
         written = [name for name in names if name in engine.outputs]
-        in_place = len(names) == 2 and len(written) == 1
-        if written and len(names) > 1 and not in_place:
+        if written and len(names) > 1 and not _in_place(names, written, buffers):
             raise _overlap(engine, names)
         if start < reach and any(name in engine.outputs for name in (*names, *holders)):
             raise _overlap(engine, [*holders, *names])
         if end > reach:
             reach, holders = end, names
+
+
+def _in_place(names: list[str], written: list[str], buffers: Buffers) -> bool:
+    """Whether the `names` of one memory are one input and one output that see it alike."""
+    first, last = buffers[names[0]], buffers[names[-1]]
+    return len(names) == 2 and len(written) == 1 and (first.dtype, first.shape) == (last.dtype, last.shape)
 
 
 def _overlap(engine: Engine, names: list[str]) -> ShapeError:

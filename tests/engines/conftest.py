@@ -46,11 +46,16 @@ def cache_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def linear_file(tmp_path: Path) -> Path:
     """A graph y = x W^T for x [N, 8], whose weight, the numbers 0 to 31, lies in weights/linear.safetensors."""
-    return write_linear(tmp_path, "weights/linear.safetensors")
+    return _write_linear(tmp_path, "weights/linear.safetensors")
 
 
-def write_linear(folder: Path, location: str) -> Path:
-    """Write the graph of `linear_file` into `folder`; it looks for its weights in `location`."""
+@pytest.fixture
+def write_linear() -> Callable[[Path, str], Path]:
+    """Write the graph of `linear_file` into a folder, but let it look for its weights elsewhere."""
+    return _write_linear
+
+
+def _write_linear(folder: Path, location: str) -> Path:
     weights = folder / "weights/linear.safetensors"
     weights.parent.mkdir(parents=True, exist_ok=True)
     save_file({"w": np.arange(32, dtype=np.float32).reshape(4, 8)}, weights)

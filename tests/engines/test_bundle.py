@@ -90,7 +90,7 @@ def test_a_fault_is_found_before_any_library_is_loaded(bundle_folder: Path, monk
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     Bundle.open(bundle_folder)
     _truncate(bundle_folder / "feed.onnx")
-    with pytest.raises(BundleError, match="'feed.onnx' has another size"):
+    with pytest.raises(BundleError, match=r"'feed\.onnx' has another size"):
         Bundle.open(bundle_folder)
 
 
