@@ -84,12 +84,12 @@ def is_transformer(file: TensorFile) -> bool:
 def read_transformer(file: TensorFile, *, grid: int | None = None, heads: int | None = None) -> TransformerConfig:
     """The config of the transformer in `file`, every key and shape of which is checked.
 
-    Weights tell neither heads nor grid: the metadata `n_head` and `grid` win, then the published sizes (heads),
-    then the arguments.
+    Weights tell neither heads nor grid. They are taken from the file's metadata `n_head` and `grid`, else from the
+    arguments; a model of a published number of layers and width needs no heads.
 
     Raises:
-        CheckpointError: another architecture, missing, surplus or misshapen tensors (all listed), or a heads or
-            grid that nothing tells.
+        CheckpointError: another architecture; missing, surplus or misshapen tensors, all of which are listed; heads or
+            a grid that nothing tells, or that the file and the argument tell differently.
     """
     if not is_transformer(file):
         raise CheckpointError(
@@ -163,7 +163,7 @@ def _matrix(file: TensorFile, name: str) -> tuple[int, int]:
 
 
 def _heads(file: TensorFile, layers: int, dim: int, argument: int | None) -> int:
-    heads = _metadata(file, "n_head") or _PUBLISHED_HEADS.get((layers, dim)) or argument
+    heads = _told(file, "n_head", "--heads", argument) or _PUBLISHED_HEADS.get((layers, dim))
     if heads is None:
         raise CheckpointError(
             f"{file.path}: the weights do not tell the number of attention heads",
@@ -181,7 +181,7 @@ def _heads(file: TensorFile, layers: int, dim: int, argument: int | None) -> int
 
 
 def _grid(file: TensorFile, argument: int | None) -> int:
-    grid = _metadata(file, "grid") or argument
+    grid = _told(file, "grid", "--grid", argument)
     if grid is None or grid < 1:
         raise CheckpointError(
             f"{file.path}: the weights do not tell the grid of image tokens",
@@ -192,12 +192,20 @@ def _grid(file: TensorFile, argument: int | None) -> int:
     return grid
 
 
-def _metadata(file: TensorFile, key: str) -> int | None:
+def _told(file: TensorFile, key: str, option: str, argument: int | None) -> int | None:
+    """A number from the file's metadata, else from the option's argument."""
     text = file.metadata.get(key)
     if text is None:
-        return None
+        return argument
     if not text.isdecimal():
         raise CheckpointError(f"{file.path}: metadata {key!r} is not a number", found=text, expected="a whole number")
+    if argument not in (None, int(text)):
+        raise CheckpointError(
+            f"{file.path}: the file's metadata {key!r} contradicts {option}",
+            found=argument,
+            expected=int(text),
+            fix=f"leave {option} out",
+        )
     return int(text)
 
 
