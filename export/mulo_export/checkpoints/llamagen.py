@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mulo_engines.errors import CheckpointError
 
+from mulo_export.checkpoints.shape_check import shape_faults
 from mulo_export.checkpoints.tensor_file import TensorFile
 
 __all__ = ["TransformerConfig", "condition_shapes", "is_transformer", "layer_shapes", "read_transformer"]
@@ -17,7 +18,6 @@ TEXT_OUTPUT = "cls_embedding.cap_proj.fc2.weight"
 TEXT_NULL = "cls_embedding.uncond_embedding"
 
 _IGNORED = frozenset({"freqs_cis"})
-_FLOAT_TYPES = ("F32", "F16", "BF16")
 _NORM_EPS = 1e-5
 _ROPE_BASE = 10000.0
 # (layers, dim) -> heads of the published sizes B, L, XL, XL of Tar, XXL, XXXL, 1B, 3B, 7B and Tar's smallest.
@@ -98,24 +98,14 @@ def read_transformer(file: TensorFile, *, grid: int | None = None, heads: int | 
             expected=f"tok_embeddings.weight and {CLASS_TABLE} or {TEXT_INPUT}",
             fix="give a LlamaGen class- or text-conditional checkpoint",
         )
-    vocabulary, dim = _matrix(file, "tok_embeddings.weight")
-    layers = len({name.split(".")[1] for name in file.tensors if name.startswith("layers.")})
-    heads = _heads(file, layers, dim, heads)
-    text = TEXT_INPUT in file.tensors
-    config = TransformerConfig(
-        family="llamagen-t2i" if text else "llamagen-c2i",
-        layers=layers,
-        heads=heads,
-        dim=dim,
-        head_dim=dim // heads,
-        ffn=_matrix(file, "layers.0.feed_forward.w1.weight")[0],
-        vocabulary=vocabulary,
-        grid=_grid(file, grid),
-        prefix=_matrix(file, TEXT_NULL)[0] if text else 1,
-        feature_size=_matrix(file, TEXT_INPUT)[1] if text else None,
-        classes=None if text else _matrix(file, CLASS_TABLE)[0] - 1,
-    )
-    _check(file, config)
+    config = _config(file, grid, heads)
+    faults = list(shape_faults(file, layer_shapes(config) | condition_shapes(config), _IGNORED))
+    if faults:
+        raise CheckpointError(
+            f"{file.path}: not the tensors of a {config.family} transformer of {config.layers} layers",
+            found="\n            ".join(faults),
+            fix="use the checkpoint's original file; nothing is ignored but " + ", ".join(sorted(_IGNORED)),
+        )
     return config
 
 
@@ -148,6 +138,26 @@ def condition_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     }
 
 
+def _config(file: TensorFile, grid: int | None, heads: int | None) -> TransformerConfig:
+    vocabulary, dim = _matrix(file, "tok_embeddings.weight")
+    layers = len({name.split(".")[1] for name in file.tensors if name.startswith("layers.")})
+    heads = _heads(file, layers, dim, heads)
+    text = TEXT_INPUT in file.tensors
+    return TransformerConfig(
+        family="llamagen-t2i" if text else "llamagen-c2i",
+        layers=layers,
+        heads=heads,
+        dim=dim,
+        head_dim=dim // heads,
+        ffn=_matrix(file, "layers.0.feed_forward.w1.weight")[0],
+        vocabulary=vocabulary,
+        grid=_grid(file, grid),
+        prefix=_matrix(file, TEXT_NULL)[0] if text else 1,
+        feature_size=_matrix(file, TEXT_INPUT)[1] if text else None,
+        classes=None if text else _matrix(file, CLASS_TABLE)[0] - 1,
+    )
+
+
 def _matrix(file: TensorFile, name: str) -> tuple[int, int]:
     """Shape of the matrix `name`, from which a size of the model is read."""
     record = file.tensors.get(name)
@@ -163,37 +173,37 @@ def _matrix(file: TensorFile, name: str) -> tuple[int, int]:
 
 
 def _heads(file: TensorFile, layers: int, dim: int, argument: int | None) -> int:
-    heads = _told(file, "n_head", "--heads", argument) or _PUBLISHED_HEADS.get((layers, dim))
+    heads = _told(file, "n_head", argument) or _PUBLISHED_HEADS.get((layers, dim))
     if heads is None:
         raise CheckpointError(
             f"{file.path}: the weights do not tell the number of attention heads",
             found=f"{layers} layers of width {dim}, which is no published size, and no metadata n_head",
-            fix="pass --heads, or write n_head into the file's metadata",
+            fix="tell it with --target-heads or --drafter-heads, or in the file's metadata n_head",
         )
     if heads < 1 or dim % heads or dim // heads % 4:
         raise CheckpointError(
             f"{file.path}: {heads} attention heads do not fit a model of width {dim}",
             found=f"a head of {dim / max(heads, 1):g}",
             expected="a head width that is a multiple of 4, for two axes of rotary pairs",
-            fix="pass the right --heads",
+            fix="tell the right number with --target-heads or --drafter-heads",
         )
     return heads
 
 
 def _grid(file: TensorFile, argument: int | None) -> int:
-    grid = _told(file, "grid", "--grid", argument)
+    grid = _told(file, "grid", argument)
     if grid is None or grid < 1:
         raise CheckpointError(
             f"{file.path}: the weights do not tell the grid of image tokens",
             found="no metadata grid" if grid is None else grid,
             expected="tokens along one side, such as 16 for an image of 256 pixels",
-            fix="pass --grid, or write grid into the file's metadata",
+            fix="tell it with --target-grid or --drafter-grid, or in the file's metadata grid",
         )
     return grid
 
 
-def _told(file: TensorFile, key: str, option: str, argument: int | None) -> int | None:
-    """A number from the file's metadata, else from the option's argument."""
+def _told(file: TensorFile, key: str, argument: int | None) -> int | None:
+    """The number `key` from the file's metadata, else the argument."""
     text = file.metadata.get(key)
     if text is None:
         return argument
@@ -201,32 +211,9 @@ def _told(file: TensorFile, key: str, option: str, argument: int | None) -> int 
         raise CheckpointError(f"{file.path}: metadata {key!r} is not a number", found=text, expected="a whole number")
     if argument not in (None, int(text)):
         raise CheckpointError(
-            f"{file.path}: the file's metadata {key!r} contradicts {option}",
+            f"{file.path}: the {key} that was given is not the one in the file's metadata",
             found=argument,
             expected=int(text),
-            fix=f"leave {option} out",
+            fix="leave the option out, or give the file that it was meant for",
         )
     return int(text)
-
-
-def _check(file: TensorFile, config: TransformerConfig) -> None:
-    faults = list(_faults(file, layer_shapes(config) | condition_shapes(config)))
-    if faults:
-        raise CheckpointError(
-            f"{file.path}: not the tensors of a {config.family} transformer of {config.layers} layers",
-            found="\n            ".join(faults),
-            fix="use the checkpoint's original file; nothing is ignored but " + ", ".join(sorted(_IGNORED)),
-        )
-
-
-def _faults(file: TensorFile, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
-    for name, shape in shapes.items():
-        record = file.tensors.get(name)
-        if record is None:
-            yield f"{name} is missing"
-        elif record.shape != shape:
-            yield f"{name} is {list(record.shape)}, expected {list(shape)}"
-        elif record.dtype not in _FLOAT_TYPES:
-            yield f"{name} is {record.dtype}, expected one of {', '.join(_FLOAT_TYPES)}"
-    for name in file.tensors.keys() - shapes.keys() - _IGNORED:
-        yield f"{name} is not part of the model"
