@@ -44,6 +44,18 @@ def cache_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def scratch_file(tmp_path: Path) -> Path:
+    """A graph y = softmax(softmax(x)) for x [N, 8], with as much scratch memory between the two as y takes."""
+    graph = GraphBuilder("scratch")
+    scratch = graph.op("Softmax", graph.input("x", "float32", ["N", 8]))
+    graph.op("Softmax", scratch, name="y")
+    graph.output("y", "y", "float32", ["N", 8])
+    path = tmp_path / "scratch.onnx"
+    graph.save(path)
+    return path
+
+
+@pytest.fixture
 def linear_file(tmp_path: Path) -> Path:
     """A graph y = x W^T for x [N, 8], whose weight, the numbers 0 to 31, lies in weights/linear.safetensors."""
     return _write_linear(tmp_path, "weights/linear.safetensors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import subprocess
 import sys
@@ -27,19 +28,20 @@ def _load(path: Path) -> OnnxRuntimeEngine:
     return OnnxRuntimeEngine.load(path, name=path.stem, threads=1)
 
 
-def _run_protected(graph: Path, mode: str) -> subprocess.CompletedProcess[str]:
-    script = Path(__file__).with_name("protected_cache.py")
-    command = [sys.executable, str(script), str(graph), mode]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def _script(name: str, *args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(Path(__file__).with_name(name)), *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_an_update_in_place_touches_nothing_but_the_new_slots(cache_file: Path) -> None:
-    result = _run_protected(cache_file, "in-place")
+    result = _script("protected_cache.py", str(cache_file), "in-place")
     assert (result.returncode, result.stdout, result.stderr) == (0, "written\n", "")
 
 
 def test_an_update_of_another_buffer_does_copy_the_cache(cache_file: Path) -> None:
-    assert _run_protected(cache_file, "separate").returncode == -signal.SIGSEGV
+    assert _script("protected_cache.py", str(cache_file), "separate").returncode == -signal.SIGSEGV
 
 
 def test_a_cache_keeps_its_address_over_many_calls(cache_file: Path) -> None:
@@ -56,7 +58,7 @@ def test_a_cache_keeps_its_address_over_many_calls(cache_file: Path) -> None:
     assert np.array_equal(cache[0, 0, :, 0], np.arange(64))
 
 
-def test_after_warm_up_a_call_allocates_next_to_nothing_in_python(cache_file: Path) -> None:
+def test_after_warm_up_calls_allocate_no_64_kib_in_python(cache_file: Path) -> None:
     cache = np.zeros((2, 4, 512, 4), np.float32)
     update, index = np.ones((2, 4, 1, 4), np.float32), np.zeros(2, np.int64)
     with _load(cache_file) as engine:
@@ -71,7 +73,30 @@ def test_after_warm_up_a_call_allocates_next_to_nothing_in_python(cache_file: Pa
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak - before < 4096
+    assert peak - before < 64 * 1024
+
+
+def test_after_warm_up_calls_allocate_no_64_kib_natively(scratch_file: Path) -> None:
+    faults = {
+        mode: int(_script("scratch_faults.py", str(scratch_file), mode, MALLOC_MMAP_THRESHOLD_="65536").stdout)
+        for mode in ("clean", "leaky")
+    }
+    calls, pages_of_64_kib = 100, 16
+    assert faults["clean"] < calls * pages_of_64_kib / 10
+    assert faults["leaky"] >= calls * pages_of_64_kib
+
+
+def test_a_call_is_three_python_calls_however_many_buffers_are_bound(cache_file: Path) -> None:
+    _, call, buffers = _failing(cache_file)
+    buffers["write_index"].fill(0)
+    entered: list[str] = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call.run()
+    finally:
+        sys.setprofile(None)
+    assert entered[:2] == ["run", "run_with_iobinding"]
+    assert len(entered) <= 3
 
 
 def test_weights_are_read_from_inside_the_folder_of_the_graph(linear_file: Path, tmp_path: Path) -> None:
