@@ -11,7 +11,7 @@ from mulo_export.checkpoints.vq import CODEBOOK
 __all__ = ["neighbour_table", "normalised_codebook"]
 
 _SHORTEST = 1e-12
-_ROWS = 1024
+_ROWS = 128
 
 
 def normalised_codebook(file: TensorFile) -> NDArray[np.float32]:

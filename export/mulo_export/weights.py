@@ -16,14 +16,24 @@ from numpy.typing import NDArray
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 
-__all__ = ["Progress", "TensorEntry", "WrittenFile", "convert_weights", "copy_weights", "hash_file", "write_tensors"]
+__all__ = [
+    "TYPE_BYTES",
+    "Progress",
+    "TensorEntry",
+    "WrittenFile",
+    "convert_weights",
+    "copy_weights",
+    "hash_file",
+    "write_tensors",
+]
 
 Progress = Callable[[int], None]
 """Called with the number of bytes just written."""
 
 _CHUNK = 8 * 2**20
-_TYPE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
-_HALF_MAX = float(np.finfo(np.float16).max)
+TYPE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+"""Bytes of one value of the floating-point types that a bundle's weights can have."""
+_LARGEST = {"F32": float(np.finfo(np.float32).max), "F16": float(np.finfo(np.float16).max), "BF16": 255 * 2.0**120}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +147,17 @@ def _copy_chunk(reader: int, writer: int, offset: int) -> int:
 
 
 def _converted(record: TensorRecord, dtype: str) -> TensorEntry:
-    if record.dtype not in _TYPE_BYTES:
+    if record.dtype not in TYPE_BYTES:
         return TensorEntry(record.dtype, record.shape, record.size)
-    return TensorEntry(dtype, record.shape, record.size // _TYPE_BYTES[record.dtype] * _TYPE_BYTES[dtype])
+    return TensorEntry(dtype, record.shape, record.size // TYPE_BYTES[record.dtype] * TYPE_BYTES[dtype])
 
 
 def _cast(file: TensorFile, name: str, dtype: str) -> NDArray[Any]:
     values = file.array(name)
-    if dtype not in _TYPE_BYTES:
+    if dtype not in TYPE_BYTES:
         return values
     wide = np.asarray(values, np.float32)
-    _refuse_overflow(file.path, name, wide, _HALF_MAX if dtype == "F16" else float(np.finfo(np.float32).max))
+    _refuse_overflow(file.path, name, wide, _LARGEST[dtype])
     if dtype == "BF16":
         return _round_to_bfloat16(wide)
     return wide.astype(np.float16 if dtype == "F16" else np.float32)

@@ -1,0 +1,105 @@
+"""Make a bundle: weights first, then the graphs that refer to them, then the parity gate, then the manifest."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mulo_engines.bundle import describe_file
+from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_manifest
+
+from mulo_export.check import check_graphs
+from mulo_export.checkpoints.llamagen import condition_shapes
+from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.graph_writer import write_condition, write_graphs
+from mulo_export.options import ExportOptions
+from mulo_export.parity.gate import check_parity
+from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.publish import publication
+from mulo_export.sources import Sources
+from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
+
+__all__ = ["write_bundle"]
+
+
+def write_bundle(sources: Sources, options: ExportOptions, destination: Path, progress: Progress) -> Manifest:
+    """Export `sources` as the bundle `destination`, which appears complete or not at all.
+
+    Raises:
+        BundleError: the destination may not be written.
+        CheckpointError: a weight does not fit the precision.
+        EngineMismatch: a graph is not what the contract declares.
+        ParityError: a graph differs from its reference, or its check died.
+    """
+    with publication(destination, force=options.force) as folder:
+        written = _write_weights(folder, sources, options.precision, progress)
+        weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
+        write_graphs(folder, sources, weights, options.pool_k_max)
+        if PRECISIONS[options.precision].quantized:
+            written |= _quantize(folder, sources, options.precision, progress)
+        if sources.prompt is not None:
+            shutil.copyfile(sources.prompt.path, folder / PROMPT_FILE)
+        files = _files(folder, written)
+        provenance = list(_provenance(sources, options.precision, written))
+        check_graphs(folder, describe_bundle(sources, options, files, provenance))
+        parity = None if options.skip_parity else check_parity(folder, sources, options.precision)
+        manifest = describe_bundle(sources, options, files, provenance, parity)
+        write_manifest(manifest, folder)
+    return manifest
+
+
+def _write_weights(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
+    """Write every role's weights; those of the transformers in the precision's type."""
+    (folder / "weights").mkdir()
+    written = {}
+    for role, source in _checkpoints(sources).items():
+        destination = folder / weights_file(role)
+        if _is_copied(role, source, precision):
+            written[role] = copy_weights(source.path, destination, progress)
+        else:
+            written[role] = convert_weights(source, destination, PRECISIONS[precision].weight_type, progress)
+    return written
+
+
+def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
+    """Quantise both transformers; their condition graphs then find what they read at another place."""
+    from mulo_export.quantize import quantize_graph  # importing it takes seconds, which other precisions save
+
+    written = {}
+    for role, model in (("drafter", sources.drafter), ("target", sources.target)):
+        location, kept = weights_file(role), ["tok_embeddings.weight", *condition_shapes(model.config)]
+        written[role] = quantize_graph(folder / graph_file(role), location, precision, kept, progress)
+        write_condition(folder, role, model, read_tensor_file(folder / location))
+    return written
+
+
+def _files(folder: Path, written: Mapping[str, WrittenFile]) -> list[FileRecord]:
+    """A record of every file; weights were hashed when they were written."""
+    weights = {weights_file(role): file for role, file in written.items()}
+    others = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
+    return [
+        *(FileRecord(path=path, size=file.size, sha256=file.sha256) for path, file in weights.items()),
+        *(describe_file(folder, name) for name in others),
+    ]
+
+
+def _provenance(
+    sources: Sources, precision: Precision, written: Mapping[str, WrittenFile]
+) -> Iterator[ProvenanceRecord]:
+    """A record of every checkpoint; one that was copied as it is has its copy's digest."""
+    for role, source in _checkpoints(sources).items():
+        same = _is_copied(role, source, precision) and not PRECISIONS[precision].quantized
+        digest = written[role].sha256 if same else hash_file(source.path).sha256
+        yield ProvenanceRecord(role=role, file_name=source.path.name, sha256=digest)
+
+
+def _checkpoints(sources: Sources) -> dict[str, TensorFile]:
+    return {"drafter": sources.drafter.file, "target": sources.target.file, "vq": sources.vq_file}
+
+
+def _is_copied(role: str, source: TensorFile, precision: Precision) -> bool:
+    """Whether a checkpoint enters the bundle byte for byte: a tokenizer always, others where the type is right."""
+    types = {record.dtype for record in source.tensors.values()}
+    return role == "vq" or types == {PRECISIONS[precision].weight_type}

@@ -1,0 +1,107 @@
+"""The command `mulo-export`: checkpoints -> bundle.
+
+Exit codes: 0 published (or nothing to do in a dry run); 1 an engine, the system or an unforeseen error; 2 wrong usage;
+3 a checkpoint or the destination is refused; 4 a graph differs from its reference; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from mulo_engines.command import CommandGroup
+from mulo_engines.errors import CheckpointError
+from rich.console import Console
+
+from mulo_export.bundle_writer import write_bundle
+from mulo_export.command_options import FILE, export_options, shared_options
+from mulo_export.report import progress_bar, show_parity, show_sizes
+from mulo_export.sources import Sources, read_source_transformer, read_sources
+
+__all__ = ["main"]
+
+_LLAMAGEN_SAMPLING = {
+    "llamagen-c2i": {"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0},
+    "llamagen-t2i": {"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0},
+}
+_REFERENCE_SAMPLING = {"guidance_scale": 1.5, "temperature": 0.9, "top_k": 0, "top_p": 1.0}
+_TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
+
+
+@click.group(cls=CommandGroup, help=__doc__)
+def main() -> None:
+    """Nothing is shared by the subcommands."""
+
+
+@main.command()
+@click.option(
+    "--ratio", type=click.Choice(["2", "4"]), default="2", show_default=True, help="Target grid / drafter grid."
+)
+@click.option("--weights", type=FILE, help="Directory of the family's weights  [default: the ones that mulo ships]")
+@shared_options
+def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
+    """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
+    folder = _shipped_weights() if weights is None else weights
+    drafter = read_source_transformer(folder / "drafter-32px.safetensors", grid=None, heads=None)
+    target = read_source_transformer(folder / _TARGETS[int(ratio)], grid=None, heads=None)
+    sources = read_sources(drafter, target, folder / "vq.safetensors", folder / "prompt.safetensors")
+    _export(sources, _REFERENCE_SAMPLING, settings)
+
+
+@main.command()
+@click.option("--target", type=FILE, required=True, help="Safetensors file of the high-resolution model.")
+@click.option("--drafter", type=FILE, required=True, help="Safetensors file of the low-resolution model.")
+@click.option("--vq", type=FILE, required=True, help="Safetensors file of the VQ tokenizer of both.")
+@click.option(
+    "--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file's metadata has no grid."
+)
+@click.option("--drafter-grid", type=click.IntRange(1), help="Likewise, of the drafter.")
+@click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size that was never published.")
+@click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter.")
+@click.option("--prompt-table", type=FILE, help="Word tables, for a model that reads a short list of words.")
+@shared_options
+def llamagen(
+    target: Path,
+    drafter: Path,
+    vq: Path,
+    target_grid: int | None,
+    drafter_grid: int | None,
+    target_heads: int | None,
+    drafter_heads: int | None,
+    prompt_table: Path | None,
+    **settings: Any,
+) -> None:
+    """Export a pair of LlamaGen checkpoints, class- or text-conditional, and their VQ tokenizer."""
+    low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads)
+    high = read_source_transformer(target, grid=target_grid, heads=target_heads)
+    sources = read_sources(low, high, vq, prompt_table)
+    _export(sources, _LLAMAGEN_SAMPLING[high.config.family], settings)
+
+
+def _export(sources: Sources, sampling: Mapping[str, float | int], settings: Mapping[str, Any]) -> None:
+    options = export_options(settings, sampling, sources.vq.vocabulary)
+    console = Console(stderr=True)
+    if settings["dry_run"]:
+        show_sizes(console, sources, options)
+        return
+    with progress_bar(console, sources) as progress:
+        manifest = write_bundle(sources, options, settings["out"], progress)
+    show_parity(console, manifest)
+    click.echo(settings["out"])
+
+
+def _shipped_weights() -> Path:
+    """The weights inside the package `mulo_tools`, which is found and not imported."""
+    package = importlib.util.find_spec("mulo_tools")
+    places = [] if package is None else package.submodule_search_locations or []
+    for place in places:
+        if (folder := Path(place) / "reference" / "weights").is_dir():
+            return folder
+    raise CheckpointError(
+        "the weights of the reference family are not installed",
+        expected="the package mulo_tools with its reference/weights",
+        fix="install mulo whole, or give --weights",
+    )

@@ -1,0 +1,78 @@
+"""The options that every subcommand of `mulo-export` has, and what they say about the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mulo_export.options import ExportOptions
+from mulo_export.precision import Precision
+
+__all__ = ["FILE", "export_options", "shared_options"]
+
+FILE = click.Path(path_type=Path)
+
+_BUNDLE = [
+    click.option("--out", type=FILE, required=True, help="The bundle's directory."),
+    click.option("--precision", type=click.Choice([*map(str, Precision)]), default="fp32", help="Type of the weights."),
+    click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
+    click.option("--force", is_flag=True, help="Replace the bundle that is there."),
+    click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),
+    click.option("--dry-run", is_flag=True, help="Show what the bundle and a run of it take; write nothing."),
+]
+_SAMPLING = [
+    click.option("--guidance-scale", type=click.FloatRange(0), help="Classifier-free guidance; 1 is off."),
+    click.option("--temperature", type=click.FloatRange(0), help="0 takes the most probable token."),
+    click.option("--top-k", type=click.IntRange(0), help="Tokens kept; 0 keeps all."),
+    click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Probability kept; 1 keeps all."),
+]
+_MULO = [
+    click.option("--tau", type=click.FloatRange(0), help="Probability mass from which a candidate is accepted."),
+    click.option("--pool-k", type=click.IntRange(1), help="Nearest codes whose probability is pooled."),
+    click.option("--radius", type=click.IntRange(0), help="By how many tokens a rejection is expanded."),
+    click.option("--rows-per-round", type=click.IntRange(0), help="Drafter rows in a round; 0 is the whole image."),
+    click.option("--window", type=click.IntRange(0), help="ZipAR window inside an island; 0 is serial."),
+    click.option("--draft", type=click.Choice(["image", "rows"]), help="What is drafted before the first round."),
+    click.option("--draft-window", type=click.IntRange(0), help="ZipAR window of the drafter; 0 is serial."),
+]
+_SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
+_MULO_NAMES = ("tau", "pool_k", "radius", "rows_per_round", "window", "draft", "draft_window")
+
+
+def shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options; those of sampling and of MuLo-SD become the bundle's defaults."""
+    options = [*_BUNDLE, *_SAMPLING, *_MULO]
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def export_options(settings: Mapping[str, Any], sampling: Mapping[str, float | int], vocabulary: int) -> ExportOptions:
+    """What the options say.
+
+    Args:
+        settings: their values by parameter name; None where the user gave none.
+        sampling: the family's own sampling parameters, in place of those that the user did not give.
+        vocabulary: size of the codebook, beyond which there are no neighbours.
+
+    Raises:
+        click.BadParameter: two options contradict each other.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
+    pool_k_max = min(given["pool_k_max"], vocabulary)
+    if given.get("pool_k", 1) > pool_k_max:
+        raise click.BadParameter(
+            f"{given['pool_k']} is more than the sampler pools, {pool_k_max}; "
+            f"give at most {vocabulary} and a --pool-k-max as large",
+            param_hint="--pool-k",
+        )
+    return ExportOptions(
+        precision=Precision(given["precision"]),
+        pool_k_max=pool_k_max,
+        sampling={**sampling, **{name: given[name] for name in _SAMPLING_NAMES if name in given}},
+        mulo={name: given[name] for name in _MULO_NAMES if name in given},
+        skip_parity=given["skip_parity"],
+        force=given["force"],
+    )

@@ -1,0 +1,56 @@
+"""Declare every graph of a bundle and write it beside the weights that it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.codebook import neighbour_table, normalised_codebook
+from mulo_export.describe import ROUNDING, graph_file, weights_file
+from mulo_export.graphs.condition import condition_graph
+from mulo_export.graphs.decoder import decoder_graph
+from mulo_export.graphs.feed import feed_graph
+from mulo_export.graphs.sampler import sampler_graph
+from mulo_export.graphs.transformer import transformer_graph
+from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
+from mulo_export.sources import Sources, Transformer
+
+__all__ = ["write_condition", "write_graphs", "write_transformer"]
+
+
+def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFile], pool_k_max: int) -> None:
+    """Write all graphs into `folder`; no weight but the codebook is read.
+
+    Args:
+        folder: the bundle's directory.
+        sources: what the models look like.
+        weights: the weights of "drafter", "target" and "vq" as they lie, or will lie, in the bundle.
+        pool_k_max: codebook neighbours that the sampler can pool over.
+    """
+    for role, model in (("drafter", sources.drafter), ("target", sources.target)):
+        write_transformer(folder, role, model, weights[role])
+    _write_vq(folder, sources, weights["vq"])
+    neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
+    sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
+    sampler_graph(neighbours, full=True).save(folder / graph_file("sampler_full"))
+    feed_graph(guidance=True).save(folder / graph_file("feed"))
+
+
+def write_transformer(folder: Path, role: str, model: Transformer, weights: TensorFile) -> None:
+    """Write the two graphs of a role's model."""
+    transformer_graph(model.config, weights, weights_file(role)).save(folder / graph_file(role))
+    write_condition(folder, role, model, weights)
+
+
+def write_condition(folder: Path, role: str, model: Transformer, weights: TensorFile) -> None:
+    """Write the graph that turns a condition into the prefix of a role's model."""
+    graph = condition_graph(model.config, weights, weights_file(role))
+    graph.save(folder / graph_file(f"{role}.condition"))
+
+
+def _write_vq(folder: Path, sources: Sources, weights: TensorFile) -> None:
+    config, location = sources.vq, weights_file("vq")
+    upsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("upsampler"))
+    downsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("downsampler"))
+    decoder_graph(config, weights, location, ROUNDING).save(folder / graph_file("decoder"))

@@ -1,0 +1,27 @@
+"""What the parity gate measures, in the process that it starts for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from mulo_engines.manifest import ParityRecord
+
+from mulo_export.parity.feed import measure_feed
+from mulo_export.parity.transformer import measure_transformer
+from mulo_export.precision import Precision
+from mulo_export.sources import Sources
+
+__all__ = ["measure"]
+
+_SEED = 20260
+
+
+def measure(folder: Path, sources: Sources, precision: Precision) -> list[ParityRecord]:
+    """Run every graph of the bundle in `folder`, and its reference, on a few random inputs."""
+    rng = np.random.default_rng(_SEED)
+    return [
+        *measure_transformer(folder, "drafter", sources.drafter, precision, rng),
+        *measure_transformer(folder, "target", sources.target, precision, rng),
+        *measure_feed(folder, rng),
+    ]

@@ -1,0 +1,134 @@
+"""Parity of a transformer and its condition: prefill, verification and resampling against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from mulo_engines.manifest import ParityRecord
+from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
+from numpy.typing import NDArray
+
+from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.tensor_file import read_tensor_file
+from mulo_export.describe import graph_file, weights_file
+from mulo_export.graph_writer import write_transformer
+from mulo_export.parity.metrics import relative_error
+from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.reference.sequence import empty_caches
+from mulo_export.reference.transformer import ReferenceTransformer
+from mulo_export.sources import Transformer
+from mulo_export.weights import convert_weights
+
+__all__ = ["measure_transformer"]
+
+Arrays = Mapping[str, NDArray[Any]]
+Run = Callable[[Arrays], dict[str, NDArray[Any]]]
+
+_PREFIX = 8
+_BLOCK = 8
+_ISLANDS = 3
+"""Positions prefilled, verified and resampled, at most: few, so that a billion weights take seconds."""
+
+
+def measure_transformer(
+    folder: Path, role: str, model: Transformer, precision: Precision, rng: np.random.Generator
+) -> Iterator[ParityRecord]:
+    """Compare a role's two graphs with the reference, which reads the checkpoint and never the bundle."""
+    traits = PRECISIONS[precision]
+    reference = ReferenceTransformer(model.config, model.file)
+    condition = _random_condition(model.config, rng)
+    embeddings = reference.condition(*condition.values())
+    steps = _steps(model.config, embeddings, rng)
+    expected = _run_steps(reference.run, steps, model.config, "float32")
+    with _runnable(folder, role, model, precision) as (place, dtype):
+        with OnnxRuntimeEngine.load(place / graph_file(f"{role}.condition"), name=role) as engine:
+            prefix = engine.run_once(condition)["cond_embeds"]
+        with OnnxRuntimeEngine.load(place / graph_file(role), name=role, spinning=False) as engine:
+            found = _run_steps(engine.run_once, steps, model.config, dtype)
+    # The quantizer leaves the condition alone.
+    plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
+    yield relative_error(f"{role}.condition", "embeddings", [(prefix, embeddings)], plain.tolerance)
+    for what, names in (("logits", ["logits"]), ("caches", sorted(expected[0].keys() - {"logits"}))):
+        pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
+        yield relative_error(role, what, pairs, traits.tolerance)
+
+
+@contextmanager
+def _runnable(folder: Path, role: str, model: Transformer, precision: Precision) -> Iterator[tuple[Path, str]]:
+    """Where graphs lie that the CPU can run, and the type of their caches.
+
+    No CPU kernel computes in bfloat16. Graphs of that type are declared again over the bundle's weights widened to
+    float32, which compares the rounded weights and the graph but not the arithmetic of the type.
+    """
+    if precision is not Precision.BF16:
+        yield folder, PRECISIONS[precision].cache_type
+        return
+    with TemporaryDirectory(dir=folder, prefix=".widened-") as directory:
+        place = Path(directory)
+        (place / "weights").mkdir()
+        rounded = read_tensor_file(folder / weights_file(role))
+        convert_weights(rounded, place / weights_file(role), "F32", lambda _: None)
+        write_transformer(place, role, model, read_tensor_file(place / weights_file(role)))
+        yield place, "float32"
+
+
+def _random_condition(config: TransformerConfig, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    if config.classes is not None:
+        return {"class_id": rng.integers(config.classes, size=1)}
+    return {"text_features": rng.standard_normal((1, config.prefix, config.feature_size or 0), np.float32)}
+
+
+def _steps(config: TransformerConfig, embeddings: NDArray[np.float32], rng: np.random.Generator) -> list[Arrays]:
+    """Prefill the last prefix positions, verify a block of image tokens, then resample scattered ones of it.
+
+    The resampled positions take slots of their own behind the block and hide their old ones, as in a wave.
+    """
+    prefix, block = min(_PREFIX, config.prefix), min(_BLOCK, config.grid**2)
+    islands = min(_ISLANDS, block)
+    slots = prefix + block + islands
+    first = config.prefix - prefix
+    resampled = np.sort(rng.choice(block, islands, replace=False))
+    order = np.concatenate([np.arange(prefix + block), prefix + resampled])
+    visible = order[:, None] >= order[None, :]
+    visible &= np.arange(slots)[:, None] >= np.arange(slots)[None, :]
+    visible[prefix + block :, prefix + resampled] = False
+    spans = [(0, prefix), (prefix, prefix + block), (prefix + block, slots)]
+    return [_step(config, embeddings[:, first:], order + first, visible, span, rng) for span in spans]
+
+
+def _step(
+    config: TransformerConfig,
+    embeddings: NDArray[np.float32],
+    positions: NDArray[np.int64],
+    visible: NDArray[np.bool_],
+    span: tuple[int, int],
+    rng: np.random.Generator,
+) -> Arrays:
+    """Inputs of one step, its caches apart, that writes the slots of `span`; the first span is the prefix."""
+    start, stop = span
+    tokens = rng.integers(config.vocabulary, size=(2, stop - start if start else 0))
+    return {
+        "cond_embeds": embeddings if start == 0 else embeddings[:, :0],
+        "token_ids": tokens,
+        "position_ids": np.tile(positions[start:stop], (2, 1)),
+        "write_index": np.full(2, start),
+        "attn_mask": visible[None, None, start:stop],
+        "logit_rows": np.tile(np.arange(stop - start), (2, 1)),
+    }
+
+
+def _run_steps(run: Run, steps: list[Arrays], config: TransformerConfig, dtype: str) -> list[dict[str, NDArray[Any]]]:
+    """Run `steps` one after another, each on the caches that the one before left."""
+    slots = steps[0]["attn_mask"].shape[-1]
+    caches: dict[str, NDArray[Any]] = empty_caches(config, 2, slots, dtype)
+    results = []
+    for step in steps:
+        given = {**step, "cond_embeds": step["cond_embeds"].astype(dtype), **caches}
+        results.append(run({name: np.ascontiguousarray(array) for name, array in given.items()}))
+        caches = {name: results[-1][name.replace("_cache.", "_cache_out.")] for name in caches}
+    return results

@@ -1,0 +1,51 @@
+"""What the command shows while and after it works: a progress bar, the sizes, the parity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mulo_engines.manifest import Manifest
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+
+from mulo_export.options import ExportOptions
+from mulo_export.sizes import plan_bundle
+from mulo_export.sources import Sources
+from mulo_export.weights import Progress as Report
+
+__all__ = ["progress_bar", "show_parity", "show_sizes"]
+
+
+@contextmanager
+def progress_bar(console: Console, sources: Sources) -> Iterator[Report]:
+    """Show how much of the weights has been written, and give what to call with every number of bytes."""
+    files = [sources.drafter.file, sources.target.file, sources.vq_file]
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("weights and parity", total=sum(file.path.stat().st_size for file in files))
+        yield lambda count: progress.advance(task, count)
+
+
+def show_parity(console: Console, manifest: Manifest) -> None:
+    """Show how far every graph lies from its reference, or that nobody looked."""
+    if manifest.parity_skipped:
+        console.print("PARITY WAS SKIPPED: no graph of this bundle was compared with its reference.", style="bold red")
+        return
+    table = Table("graph", "metric", "value", "tolerance", title="parity")
+    for record in manifest.parity:
+        table.add_row(record.graph, record.metric, f"{record.value:.2g}", f"{record.tolerance:.2g}")
+    console.print(table)
+
+
+def show_sizes(console: Console, sources: Sources, options: ExportOptions) -> None:
+    """Show what one lane needs, part by part."""
+    plan = plan_bundle(sources, options)
+    title = f"{options.precision}, ratio {sources.ratio}: one lane, one image, rounds of one drafter row"
+    table = Table("part", Column("MiB", justify="right"), title=title)
+    for part, size in plan.parts.items():
+        table.add_row(part, f"{size / 2**20:,.1f}")
+    table.add_section()
+    table.add_row("total", f"{plan.total / 2**20:,.1f}")
+    console.print(table)

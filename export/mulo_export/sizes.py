@@ -1,0 +1,62 @@
+"""What a bundle will take on disk and a run of it in memory, known from the headers of its checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from mulo_engines.manifest import FileRecord
+from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
+
+from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+from mulo_export.describe import GRAPHS, PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.options import ExportOptions
+from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.sources import Sources
+from mulo_export.weights import TYPE_BYTES
+
+__all__ = ["plan_bundle", "weight_bytes"]
+
+_LINEAR_STEMS = ("layers.", "output.")
+_UNKNOWN_DIGEST = "0" * 64
+
+
+def plan_bundle(sources: Sources, options: ExportOptions) -> MemoryPlan:
+    """Bytes that one lane needs to decode one image in rounds of one drafter row.
+
+    The cache of a model holds the prefix, the image and, as scratch for resampled tokens, once more a round.
+    """
+    sizes = {weights_file(role): size for role, size in weight_bytes(sources, options.precision).items()}
+    others = [*map(graph_file, GRAPHS), PROMPT_FILE]
+    files = [
+        FileRecord(path=path, size=size, sha256=_UNKNOWN_DIGEST)
+        for path, size in (sizes | dict.fromkeys(others, 0)).items()
+    ]
+    low, high = sources.drafter.config, sources.target.config
+    round_tokens = sources.ratio * high.grid
+    return plan_memory(
+        describe_bundle(sources, options, files),
+        lanes=1,
+        images=1,
+        drafter=ModelBuffers(slots=low.positions + low.grid, queries=low.grid),
+        target=ModelBuffers(slots=high.positions + round_tokens, queries=round_tokens),
+    )
+
+
+def weight_bytes(sources: Sources, precision: Precision) -> Mapping[str, int]:
+    """Bytes of each role's weights at `precision`, but for the file's header."""
+    return {
+        "drafter": _transformer_bytes(sources.drafter.file, precision),
+        "target": _transformer_bytes(sources.target.file, precision),
+        "vq": sum(record.size for record in sources.vq_file.tensors.values()),
+    }
+
+
+def _transformer_bytes(file: TensorFile, precision: Precision) -> int:
+    return round(sum(_tensor_bytes(record, precision) for record in file.tensors.values()))
+
+
+def _tensor_bytes(record: TensorRecord, precision: Precision) -> float:
+    linear = len(record.shape) == 2 and record.name.startswith(_LINEAR_STEMS)
+    traits = PRECISIONS[precision]
+    return math.prod(record.shape) * (traits.linear_bytes if linear else TYPE_BYTES[traits.weight_type])
