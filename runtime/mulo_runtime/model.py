@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +77,7 @@ class CachedModel:
         self._embeddings = np.zeros(batch * shape.prefix * record.dim, dtype)
         self._write_index = np.zeros(batch, np.int64)
         self._inputs: dict[tuple[int, int, int, int, int], _Inputs] = {}
-        self._cursor = np.zeros(shape.images, np.int64)
+        self._cursor = [0] * shape.images
         self._halves = 1
 
     @property
@@ -108,7 +109,7 @@ class CachedModel:
         self._halves = len(cond_embeds) // images
         self.slots.clear()
         self._cache.restart()
-        self._cursor.fill(0)
+        self._cursor = [0] * images
         inputs = self._bound(prefix, 0, 1, prefix)
         inputs.cond_embeds[...] = cond_embeds
         inputs.position_ids[...] = np.arange(prefix)
@@ -117,14 +118,14 @@ class CachedModel:
         for image in range(images):
             self._place_prefix(inputs.attn_mask, image, visible[image])
         self._spread_mask(inputs.attn_mask)
-        self._cursor.fill(prefix)
+        self._cursor = [prefix] * images
         return self._run(inputs, images * prefix, candidates, uniforms)
 
     def feed(
         self,
         tokens: Ids,
         positions: Ids,
-        counts: Ids,
+        counts: Sequence[int],
         candidates: Ids,
         uniforms: NDArray[np.float32],
         first: int = 0,
@@ -143,17 +144,16 @@ class CachedModel:
             NonFiniteError: the engine's logits are not finite.
             ShapeError: the log is full.
         """
-        images, queries = tokens.shape
+        queries = tokens.shape[1]
         rows = query_bucket(candidates.shape[1])
         bucket = query_bucket(queries)
-        inputs = self._bound(0, bucket, rows, int(self._cursor.max()) + bucket)
-        inputs.logit_rows[...] = np.minimum(np.arange(first, first + rows), bucket - 1)
-        for image in range(images):
-            count = int(counts[image])
+        inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
+        np.minimum(np.arange(first, first + rows), bucket - 1, out=inputs.logit_rows)
+        for image, count in enumerate(counts):
             self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._shape.prefix)
         self._spread(inputs)
-        draws = self._run(inputs, int(counts.sum()), candidates, uniforms)
-        self._cursor += counts
+        draws = self._run(inputs, sum(counts), candidates, uniforms)
+        self._cursor = [cursor + count for cursor, count in zip(self._cursor, counts, strict=True)]
         return draws
 
     def rewind(self, token: int) -> None:
@@ -161,7 +161,7 @@ class CachedModel:
 
         The caller refeeds everything from there on; everything before must lie in the log in raster order.
         """
-        self._cursor.fill(self._shape.prefix + token)
+        self._cursor = [self._shape.prefix + token] * len(self._cursor)
 
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""
@@ -177,7 +177,7 @@ class CachedModel:
 
     def _place(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids) -> None:
         """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty."""
-        count, start = len(tokens), int(self._cursor[image])
+        count, start = len(tokens), self._cursor[image]
         self.slots.write(image, start, positions)
         ids, places, mask = inputs.token_ids[image], inputs.position_ids[image], inputs.attn_mask[image, 0]
         ids[:count], places[:count] = tokens, positions
@@ -206,7 +206,7 @@ class CachedModel:
     def _run(self, inputs: _Inputs, queries: int, candidates: Ids, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)
         draws = self._sampler.draw(self._halves, candidates, uniforms)
-        if not np.isfinite(draws.probability).all():
+        if not np.isfinite(draws.probability.sum()):
             raise NonFiniteError(
                 f"{self._engine.name}: the logits are not finite",
                 expected="finite logits",

@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EMPTY", "SlotTable"]
-
-EMPTY = np.iinfo(np.int32).max
-"""Position of a slot that holds nothing a query may see: never written, padding, or stale."""
+__all__ = ["SlotTable"]
 
 
 class SlotTable:
@@ -21,39 +18,42 @@ class SlotTable:
         images: number of images that are decoded together.
         slots: capacity of the cache, in slots.
         positions: length of the longest sequence, in positions.
+
+    Attributes:
+        empty: the position of a slot that holds nothing a query may see: never written, padding, or stale.
     """
 
-    __slots__ = ("_position", "_slot")
+    __slots__ = ("_position", "_slot", "empty")
 
     def __init__(self, images: int, slots: int, positions: int) -> None:
-        self._position = np.full((images, slots), EMPTY, np.int32)
-        self._slot = np.full((images, positions), -1, np.int32)
+        # One slot and one position more than there are: lookups of what is not there land in them, unfiltered.
+        self.empty = positions
+        self._position = np.full((images, slots + 1), positions, np.int32)
+        self._slot = np.full((images, positions + 1), slots, np.int32)
 
     def clear(self) -> None:
         """Forget everything."""
-        self._position.fill(EMPTY)
-        self._slot.fill(-1)
+        self._position.fill(self.empty)
+        self._slot.fill(self._position.shape[1] - 1)
 
     def write(self, image: int, start: int, positions: NDArray[np.integer]) -> None:
         """Record that slots start, start+1, ... now hold `positions`; older slots of these positions become stale."""
-        written = self._position[image, start : start + len(positions)]
-        self._slot[image, written[written != EMPTY]] = -1
-        replaced = self._slot[image, positions]
-        self._position[image, replaced[replaced >= 0]] = EMPTY
-        self._slot[image, positions] = np.arange(start, start + len(positions), dtype=np.int32)
-        written[:] = positions
+        position, slot = self._position[image], self._slot[image]
+        stop = start + len(positions)
+        slot[position[start:stop]] = len(position) - 1
+        position[slot[positions]] = self.empty
+        slot[positions] = np.arange(start, stop)
+        position[start:stop] = positions
 
     def retire(self, image: int, positions: NDArray[np.integer]) -> None:
         """Hide `positions` until they are written again."""
-        slots = self._slot[image, positions]
-        self._position[image, slots[slots >= 0]] = EMPTY
-        self._slot[image, positions] = -1
+        position, slot = self._position[image], self._slot[image]
+        position[slot[positions]] = self.empty
+        slot[positions] = len(position) - 1
 
     def held(self, image: int) -> NDArray[np.int32]:
-        """The position of every slot of `image`, EMPTY where there is none; shape [slots]."""
-        view: NDArray[np.int32] = self._position[image].view()
-        view.flags.writeable = False
-        return view
+        """The position that every slot of `image` holds, `empty` where there is none; a copy, [slots]."""
+        return self._position[image, :-1].copy()
 
     def mask(self, image: int, positions: NDArray[np.integer], out: NDArray[np.bool_]) -> None:
         """Fill `out` [T, S]: query t may attend to the live slots at or before its position."""

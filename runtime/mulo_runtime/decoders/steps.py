@@ -38,9 +38,10 @@ def run_waves(
     Yields:
         the wave that was run, counted from 0.
     """
+    images = np.arange(len(plans))[:, None]
     for step in range(max(map(len, plans))):
         guard()
-        _run_wave(model, tokens, [plan[step] if step < len(plan) else _IDLE for plan in plans], uniforms)
+        _run_wave(model, tokens, images, [plan[step] if step < len(plan) else _IDLE for plan in plans], uniforms)
         yield step
 
 
@@ -68,7 +69,7 @@ def feed_span(
             model.feed(
                 tokens=tokens[:, begin:end],
                 positions=np.broadcast_to(np.arange(begin, end), (images, end - begin)),
-                counts=np.full(images, end - begin),
+                counts=[end - begin] * images,
                 candidates=tokens[:, drawn : end + 1],
                 uniforms=uniforms[:, drawn : end + 1],
                 first=drawn - 1 - begin,
@@ -76,14 +77,16 @@ def feed_span(
         )
 
 
-def _run_wave(model: CachedModel, tokens: Ids, waves: Sequence[Wave], uniforms: NDArray[np.float32]) -> None:
+def _run_wave(
+    model: CachedModel, tokens: Ids, images: Ids, waves: Sequence[Wave], uniforms: NDArray[np.float32]
+) -> None:
     targets = _packed([wave.targets for wave in waves])
     draws = model.feed(
-        tokens=np.take_along_axis(tokens, _packed([wave.sources for wave in waves]), 1),
+        tokens=tokens[images, _packed([wave.sources for wave in waves])],
         positions=_packed([wave.fed for wave in waves]),
-        counts=np.array([len(wave.fed) for wave in waves]),
-        candidates=np.take_along_axis(tokens, targets, 1),
-        uniforms=np.take_along_axis(uniforms, targets, 1),
+        counts=[len(wave.fed) for wave in waves],
+        candidates=tokens[images, targets],
+        uniforms=uniforms[images, targets],
     )
     for image, wave in enumerate(waves):
         tokens[image, wave.targets] = draws.tokens[image, : len(wave.targets)]
