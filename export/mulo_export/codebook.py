@@ -21,7 +21,8 @@ def normalised_codebook(file: TensorFile) -> NDArray[np.float32]:
     """
     codebook = np.asarray(file.array(CODEBOOK), np.float32)
     lengths = np.linalg.norm(codebook, axis=1, keepdims=True)
-    return codebook / np.maximum(lengths, np.float32(_SHORTEST))
+    directions: NDArray[np.float32] = codebook / np.maximum(lengths, np.float32(_SHORTEST))
+    return directions
 
 
 def neighbour_table(codebook: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -11,9 +11,6 @@ from mulo_export.graphs.vq import VqScope, decode_tokens
 
 __all__ = ["ROUNDINGS", "decoder_graph"]
 
-_UINT8 = 2
-"""ONNX's number for uint8."""
-
 ROUNDINGS: Mapping[str, float] = {"half_up": 128.0, "truncate": 127.5}
 """What is added to 127.5 x before the fraction is cut off: LlamaGen's scripts round half up, Tar's truncate."""
 
@@ -32,7 +29,7 @@ def decoder_graph(config: VqConfig, file: TensorFile, location: str, rounding: s
     image = decode_tokens(VqScope(graph, config, file, location), token_ids)
     image = graph.op("Clip", image, graph.constant(-1, "float32"), graph.constant(1, "float32"))
     scaled = graph.op("Mul", image, graph.constant(127.5, "float32"))
-    levels = graph.op("Cast", graph.op("Add", scaled, graph.constant(ROUNDINGS[rounding], "float32")), to=_UINT8)
+    levels = graph.cast(graph.op("Add", scaled, graph.constant(ROUNDINGS[rounding], "float32")), "uint8")
     pixels = graph.op("Transpose", levels, perm=[0, 2, 3, 1], name="image")
     graph.output("image", pixels, "uint8", ["N", "H", "W", 3])
     return graph

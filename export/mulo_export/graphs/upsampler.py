@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.checkpoints.vq import VqConfig
 from mulo_export.graphs.builder import GraphBuilder, Value
@@ -10,6 +13,8 @@ from mulo_export.graphs.vq import VqScope, decode_tokens, encode_image
 __all__ = ["downsampler_graph", "upsampler_graph"]
 
 _CUBIC_COEFFICIENT = -0.75
+_REACH = 2
+"""Pixels on either side that a pixel's enlargement depends on."""
 
 
 def upsampler_graph(config: VqConfig, file: TensorFile, location: str, ratio: int) -> GraphBuilder:
@@ -20,16 +25,8 @@ def upsampler_graph(config: VqConfig, file: TensorFile, location: str, ratio: in
     graph = GraphBuilder("upsampler")
     scope = VqScope(graph, config, file, location)
     image = _clamp(graph, decode_tokens(scope, graph.input("token_ids", "int64", ["N", "h", "w"])))
-    larger = graph.op(
-        "Resize",
-        image,
-        None,
-        graph.constant([1, 1, ratio, ratio], "float32"),
-        mode="cubic",
-        coordinate_transformation_mode="half_pixel",
-        cubic_coeff_a=_CUBIC_COEFFICIENT,
-    )
-    graph.output("candidate_ids", encode_image(scope, larger), "int64", ["N", "candidate_h", "candidate_w"])
+    candidate_ids = encode_image(scope, _enlarge(graph, image, ratio))
+    graph.output("candidate_ids", candidate_ids, "int64", ["N", "rh", "rw"])
     return graph
 
 
@@ -40,8 +37,7 @@ def downsampler_graph(config: VqConfig, file: TensorFile, location: str, ratio: 
     """
     graph = GraphBuilder("downsampler")
     scope = VqScope(graph, config, file, location)
-    candidate_ids = graph.input("candidate_ids", "int64", ["N", "candidate_h", "candidate_w"])
-    image = _clamp(graph, decode_tokens(scope, candidate_ids))
+    image = _clamp(graph, decode_tokens(scope, graph.input("candidate_ids", "int64", ["N", "rh", "rw"])))
     smaller = graph.op("AveragePool", image, kernel_shape=[ratio, ratio], strides=[ratio, ratio])
     graph.output("token_ids", encode_image(scope, smaller), "int64", ["N", "h", "w"])
     return graph
@@ -49,3 +45,30 @@ def downsampler_graph(config: VqConfig, file: TensorFile, location: str, ratio: 
 
 def _clamp(graph: GraphBuilder, image: Value) -> Value:
     return graph.op("Clip", image, graph.constant(-1, "float32"), graph.constant(1, "float32"))
+
+
+def _enlarge(graph: GraphBuilder, image: Value, ratio: int) -> Value:
+    """Bicubic enlargement with half-pixel centres and repeated edges, as PyTorch computes it.
+
+    At a whole ratio it is one convolution for each of the ratio x ratio places within a pixel, which ONNX Runtime
+    runs many times faster than `Resize` in its cubic mode.
+    """
+    taps = _cubic_taps(ratio)
+    kernels = np.einsum("py,qx->pqyx", taps, taps).reshape(ratio * ratio, 1, *[2 * _REACH + 1] * 2)
+    margin = graph.constant([0, 0, _REACH, _REACH] * 2, "int64")
+    padded = graph.op("Pad", image, margin, mode="edge")
+    places = graph.op("Conv", padded, graph.constant(np.tile(kernels, (3, 1, 1, 1)), "float32"), group=3)
+    return graph.op("DepthToSpace", places, blocksize=ratio, mode="CRD")
+
+
+def _cubic_taps(ratio: int) -> NDArray[np.float64]:
+    """Weights [ratio, 5] of a pixel and its neighbours along one axis, for every place within the pixel.
+
+    Keys' kernel (IEEE Trans. ASSP 29, 1981) at distance d, with a = -0.75.
+    """
+    a = _CUBIC_COEFFICIENT
+    place = (np.arange(ratio) + 0.5) / ratio - 0.5
+    d = np.abs(place[:, None] - np.arange(-_REACH, _REACH + 1))
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.select([d <= 1, d < 2], [near, far])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mulo_export.checkpoints.tensor_file import TensorFile
@@ -11,8 +12,8 @@ from mulo_export.graphs.builder import GraphBuilder, Value
 
 __all__ = ["VqScope", "decode_tokens", "encode_image", "image_latent", "vq_decode_graph", "vq_encode_graph"]
 
-_FLOAT = 1
-"""ONNX's number for float32."""
+_AROUND = (1, 1, 1, 1)
+_RIGHT_AND_BELOW = (0, 0, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class VqScope:
     def weight(self, name: str) -> Value:
         """The weight `name` in float32, whatever type the file has."""
         value = self.graph.weight(self.file.tensors[name], self.location)
-        return value if self.file.tensors[name].dtype == "F32" else self.graph.op("Cast", value, to=_FLOAT)
+        return value if self.file.tensors[name].dtype == "F32" else self.graph.cast(value, "float32")
 
 
 def vq_decode_graph(config: VqConfig, file: TensorFile, location: str) -> GraphBuilder:
@@ -83,16 +84,16 @@ def _nearest_code(scope: VqScope, latent: Value) -> Value:
 
 
 def _side(scope: VqScope, side: str, x: Value, blocks: tuple[VqBlock, ...]) -> Value:
-    x = _convolve(scope, f"{side}.conv_in", x, padding=1)
+    x = _convolve(scope, f"{side}.conv_in", x, pads=_AROUND)
     for block in blocks:
         x = _BLOCKS[block.kind](scope, block, x)
-    return _convolve(scope, f"{side}.conv_out", _swish(scope, _normalise(scope, f"{side}.norm_out", x)), padding=1)
+    return _convolve(scope, f"{side}.conv_out", _swish(scope, _normalise(scope, f"{side}.norm_out", x)), pads=_AROUND)
 
 
 def _residual(scope: VqScope, block: VqBlock, x: Value) -> Value:
     stem = block.stem
-    inner = _convolve(scope, f"{stem}.conv1", _swish(scope, _normalise(scope, f"{stem}.norm1", x)), padding=1)
-    inner = _convolve(scope, f"{stem}.conv2", _swish(scope, _normalise(scope, f"{stem}.norm2", inner)), padding=1)
+    inner = _convolve(scope, f"{stem}.conv1", _swish(scope, _normalise(scope, f"{stem}.norm1", x)), pads=_AROUND)
+    inner = _convolve(scope, f"{stem}.conv2", _swish(scope, _normalise(scope, f"{stem}.norm2", inner)), pads=_AROUND)
     shortcut = x if block.inputs == block.outputs else _convolve(scope, f"{stem}.nin_shortcut", x)
     return scope.graph.op("Add", shortcut, inner)
 
@@ -115,20 +116,22 @@ def _upsample(scope: VqScope, block: VqBlock, x: Value) -> Value:
     repeated = scope.graph.op(
         "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     )
-    return _convolve(scope, f"{block.stem}.conv", repeated, padding=1)
+    return _convolve(scope, f"{block.stem}.conv", repeated, pads=_AROUND)
 
 
 def _downsample(scope: VqScope, block: VqBlock, x: Value) -> Value:
     """Halve both sides; padding is on the right and at the bottom only."""
-    return _convolve(scope, f"{block.stem}.conv", x, pads=[0, 0, 1, 1], strides=[2, 2])
+    return _convolve(scope, f"{block.stem}.conv", x, pads=_RIGHT_AND_BELOW, strides=(2, 2))
 
 
 _BLOCKS = {"residual": _residual, "attention": _attention, "upsample": _upsample, "downsample": _downsample}
 
 
-def _convolve(scope: VqScope, stem: str, x: Value, padding: int = 0, **attributes: list[int]) -> Value:
+def _convolve(
+    scope: VqScope, stem: str, x: Value, pads: Sequence[int] = (0, 0, 0, 0), strides: Sequence[int] = (1, 1)
+) -> Value:
     weight, bias = scope.weight(f"{stem}.weight"), scope.weight(f"{stem}.bias")
-    return scope.graph.op("Conv", x, weight, bias, **{"pads": [padding] * 4, **attributes})
+    return scope.graph.op("Conv", x, weight, bias, pads=pads, strides=strides)
 
 
 def _normalise(scope: VqScope, stem: str, x: Value) -> Value:
