@@ -55,6 +55,13 @@ class OnnxRuntimeBackend(Backend):
         self._engine_class, self._threads, self._spinning = OnnxRuntimeEngine, threads, spinning
 
     def _load(self, bundle: Bundle, graph: str) -> Engine:
+        if "bfloat16" in (bundle.manifest.drafter.cache_dtype, bundle.manifest.target.cache_dtype):
+            raise EngineMismatch(
+                f"{bundle.path}: the bundle cannot run on the CPU, whose kernels do not compute in bfloat16",
+                found=f"precision {bundle.manifest.precision}",
+                expected="fp32, fp16, int8 or int4",
+                fix="export it again with another --precision, or run it on a GPU",
+            )
         path = bundle.graph(graph)
         return self._engine_class.load(path, name=graph, threads=self._threads, spinning=self._spinning)
 

@@ -44,7 +44,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         files = _files(folder, written)
         provenance = list(_provenance(sources, options.precision, written))
         check_graphs(folder, describe_bundle(sources, options, files, provenance))
-        parity = None if options.skip_parity else check_parity(folder, sources, options.precision)
+        parity = None if options.skip_parity else check_parity(folder, sources, options)
         manifest = describe_bundle(sources, options, files, provenance, parity)
         write_manifest(manifest, folder)
     return manifest

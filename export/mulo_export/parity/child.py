@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 from mulo_engines.manifest import ParityRecord
 
+from mulo_export.options import ExportOptions
 from mulo_export.parity.feed import measure_feed
+from mulo_export.parity.sampler import measure_sampler
+from mulo_export.parity.tokenizer import measure_tokenizer
 from mulo_export.parity.transformer import measure_transformer
-from mulo_export.precision import Precision
 from mulo_export.sources import Sources
 
 __all__ = ["measure"]
@@ -17,11 +19,13 @@ __all__ = ["measure"]
 _SEED = 20260
 
 
-def measure(folder: Path, sources: Sources, precision: Precision) -> list[ParityRecord]:
+def measure(folder: Path, sources: Sources, options: ExportOptions) -> list[ParityRecord]:
     """Run every graph of the bundle in `folder`, and its reference, on a few random inputs."""
     rng = np.random.default_rng(_SEED)
     return [
-        *measure_transformer(folder, "drafter", sources.drafter, precision, rng),
-        *measure_transformer(folder, "target", sources.target, precision, rng),
+        *measure_transformer(folder, "drafter", sources.drafter, options.precision, rng),
+        *measure_transformer(folder, "target", sources.target, options.precision, rng),
+        *measure_tokenizer(folder, sources, rng),
+        *measure_sampler(folder, sources, options.pool_k_max, rng),
         *measure_feed(folder, rng),
     ]

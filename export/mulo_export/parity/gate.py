@@ -10,14 +10,14 @@ from pathlib import Path
 from mulo_engines.errors import ParityError
 from mulo_engines.manifest import ParityRecord
 
+from mulo_export.options import ExportOptions
 from mulo_export.parity.child import measure
-from mulo_export.precision import Precision
 from mulo_export.sources import Sources
 
 __all__ = ["check_parity"]
 
 
-def check_parity(folder: Path, sources: Sources, precision: Precision) -> list[ParityRecord]:
+def check_parity(folder: Path, sources: Sources, options: ExportOptions) -> list[ParityRecord]:
     """Compare every graph of the unpublished bundle in `folder` with its reference on random inputs.
 
     The graphs run in a process of their own, which takes along whatever memory the engines keep, and whose death by
@@ -28,7 +28,7 @@ def check_parity(folder: Path, sources: Sources, precision: Precision) -> list[P
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
-            records = pool.submit(measure, folder, sources, precision).result()
+            records = pool.submit(measure, folder, sources, options).result()
         except BrokenProcessPool as error:
             raise ParityError(
                 "the process that compared the graphs with their references died",

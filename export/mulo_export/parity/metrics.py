@@ -9,7 +9,7 @@ import numpy as np
 from mulo_engines.manifest import ParityRecord
 from numpy.typing import NDArray
 
-__all__ = ["Pair", "differing_share", "relative_error"]
+__all__ = ["Pair", "differing_share", "largest_difference", "relative_error"]
 
 Pair = tuple[NDArray[Any], NDArray[Any]]
 """What a graph gave, and what it should have given."""
@@ -33,6 +33,12 @@ def differing_share(graph: str, what: str, pairs: Iterable[Pair], tolerance: flo
         differing += int(np.count_nonzero(found != expected))
         count += expected.size
     return ParityRecord(graph=graph, metric=f"share of differing {what}", value=differing / count, tolerance=tolerance)
+
+
+def largest_difference(graph: str, what: str, pairs: Iterable[Pair], tolerance: float) -> ParityRecord:
+    """The largest |found - expected| over all `pairs`."""
+    value = max(float(np.abs(found.astype(np.float64) - expected).max()) for found, expected in pairs)
+    return ParityRecord(graph=graph, metric=f"largest difference of {what}", value=_finite(value), tolerance=tolerance)
 
 
 def _finite(value: float) -> float:

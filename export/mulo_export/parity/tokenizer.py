@@ -1,0 +1,46 @@
+"""Parity of the upsampler, the downsampler and the decoder on a grid of a few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mulo_engines.manifest import ParityRecord
+from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
+from numpy.typing import NDArray
+
+from mulo_export.describe import ROUNDING, graph_file
+from mulo_export.parity.metrics import differing_share, largest_difference
+from mulo_export.reference.vq import ReferenceVq
+from mulo_export.sources import Sources
+
+__all__ = ["measure_tokenizer"]
+
+_GRID = (2, 3)
+"""Not square, so that rows taken for columns show."""
+_NEAR_TIES = 0.05
+"""Share of tokens or pixels that may lie so near an edge that rounding takes them across."""
+
+
+def measure_tokenizer(folder: Path, sources: Sources, rng: np.random.Generator) -> Iterator[ParityRecord]:
+    """Compare the tokenizer's graphs with the reference, which reads the checkpoint."""
+    reference, ratio = ReferenceVq(sources.vq, sources.vq_file), sources.ratio
+    rows, columns = _GRID
+    tokens = rng.integers(sources.vq.vocabulary, size=(1, rows, columns))
+    candidates = rng.integers(sources.vq.vocabulary, size=(1, rows * ratio, columns * ratio))
+    found = _run(folder, "upsampler", {"token_ids": tokens})
+    yield differing_share("upsampler", "tokens", [(found, reference.upsample(tokens, ratio))], _NEAR_TIES)
+    found = _run(folder, "downsampler", {"candidate_ids": candidates})
+    yield differing_share("downsampler", "tokens", [(found, reference.downsample(candidates, ratio))], _NEAR_TIES)
+    found, expected = _run(folder, "decoder", {"token_ids": tokens}), reference.pixels(tokens, ROUNDING)
+    yield largest_difference("decoder", "pixels", [(found, expected)], 1)
+    yield differing_share("decoder", "pixels", [(found, expected)], _NEAR_TIES)
+
+
+def _run(folder: Path, graph: str, inputs: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """The only output of `graph`."""
+    with OnnxRuntimeEngine.load(folder / graph_file(graph), name=graph, spinning=False) as engine:
+        (output,) = engine.run_once(inputs).values()
+    return output
