@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "mulo_export": {"mulo_engines"},
     "mulo_tools": {"mulo_engines", "mulo_runtime", "mulo_export"},
 }
-EVERYWHERE = {"numpy", "safetensors", "click", "rich"}
+EVERYWHERE = {"numpy", "safetensors", "click", "rich", "PIL"}
 ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
     "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize"],
@@ -42,8 +42,7 @@ ONLY_IN = {
     ],
     "pydantic": ["mulo_engines.manifest"],
     "filelock": ["mulo_export.publish"],
-    "PIL": ["mulo_tools.reference.judge", "mulo_tools.reference.render"],
-    "scipy": ["mulo_tools.reference.judge"],
+    "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }
 """The modules that may import a library; one that is not listed here is imported nowhere."""
 

@@ -56,6 +56,20 @@ def scratch_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def table_file(tmp_path: Path) -> Path:
+    """A graph that looks `index` [N] up in a table [4096, 8] of the numbers from 0 on, kept in table.safetensors."""
+    weights = tmp_path / "table.safetensors"
+    save_file({"table": np.arange(4096 * 8, dtype=np.float32).reshape(4096, 8)}, weights)
+    graph = GraphBuilder("table")
+    table = graph.weight(read_tensor_file(weights).tensors["table"], weights.name)
+    graph.op("Gather", table, graph.input("index", "int64", ["N"]), name="y", axis=0)
+    graph.output("y", "y", "float32", ["N", 8])
+    path = tmp_path / "table.onnx"
+    graph.save(path)
+    return path
+
+
+@pytest.fixture
 def linear_file(tmp_path: Path) -> Path:
     """A graph y = x W^T for x [N, 8], whose weight, the numbers 0 to 31, lies in weights/linear.safetensors."""
     return _write_linear(tmp_path, "weights/linear.safetensors")

@@ -1,7 +1,7 @@
 """Count the page faults of a hundred calls that need 1 MiB of scratch memory each, or of calls that also allocate.
 
-Started with MALLOC_MMAP_THRESHOLD_=65536, every allocation of 64 KiB or more is mapped afresh, so that touching it
-faults at least 16 times; memory that is kept between calls faults never again.
+Started with MALLOC_MMAP_THRESHOLD_=65536, so much memory is mapped afresh whenever it is allocated, and touching it
+faults 256 times; memory that is kept between calls faults never again.
 
 Usage: python scratch_faults.py GRAPH clean|leaky
 """
@@ -29,7 +29,7 @@ def main(graph: str, mode: str) -> None:
         for _ in range(CALLS):
             call.run()
             if mode == "leaky":
-                np.ones(1 << 14, np.float32)
+                np.ones(1 << 18, np.float32)
         print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)  # noqa: T201
 
 

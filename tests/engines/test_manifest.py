@@ -23,7 +23,7 @@ ESCAPES = [
     "weights\\x", "C:/x", "x\0y", "bundle.json",
 ]  # fmt: skip
 SEALED = settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 
 
