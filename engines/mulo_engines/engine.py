@@ -11,9 +11,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.errors import ShapeError
+from mulo_engines.errors import EngineError, ShapeError
 
-__all__ = ["Buffers", "Call", "Engine", "TensorSpec", "address", "check_buffers", "check_inputs"]
+__all__ = ["Buffers", "Call", "Engine", "TensorSpec", "address", "check_buffers", "check_inputs", "closed_error"]
 
 Buffers = Mapping[str, NDArray[Any]]
 """Arrays by the name of the graph's input or output that they serve."""
@@ -100,6 +100,11 @@ class Engine(ABC):
 def address(buffer: NDArray[Any]) -> int:
     """The address of the buffer's first byte, by which two views of the same memory are known."""
     return int(buffer.__array_interface__["data"][0])
+
+
+def closed_error(name: str) -> EngineError:
+    """What every use of the engine `name` raises after it was closed."""
+    return EngineError(f"{name}: the engine was closed", fix="load it again")
 
 
 def check_inputs(engine: Engine, inputs: Buffers) -> dict[str, int]:

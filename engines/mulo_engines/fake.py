@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, address, check_inputs
-from mulo_engines.errors import EngineError, OutOfMemory, ShapeError
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, address, check_inputs, closed_error
+from mulo_engines.errors import OutOfMemory, ShapeError
 
 __all__ = ["Compute", "FakeEngine"]
 
@@ -66,14 +66,14 @@ class FakeEngine(Engine):
         self.closed = True
 
     def _bind(self, buffers: Buffers) -> Call:
+        self._refuse_closed()
         needed = sum({address(buffer): buffer.nbytes for buffer in buffers.values() if buffer.size}.values())
         if self._memory_limit is not None and needed > self._memory_limit:
             raise OutOfMemory(f"{self.name}: the buffers do not fit", found=needed, expected=self._memory_limit)
         return _FakeCall(self, buffers)
 
     def _perform(self, buffers: Buffers) -> None:
-        if self.closed:
-            raise EngineError(f"{self.name}: the engine was closed", fix="load it again")
+        self._refuse_closed()
         written = {address(buffers[name]) for name in self.outputs if buffers[name].size}
         index = len(self.calls)
         self.calls.append({name: buffers[name].copy() for name in self.inputs if address(buffers[name]) not in written})
@@ -83,6 +83,10 @@ class FakeEngine(Engine):
             raise self._failures[index]
         if self._compute is not None:
             self._compute(buffers)
+
+    def _refuse_closed(self) -> None:
+        if self.closed:
+            raise closed_error(self.name)
 
 
 class _FakeCall(Call):

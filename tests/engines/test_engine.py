@@ -197,7 +197,7 @@ def test_a_closed_engine_refuses_everything_and_closes_again(engine: Engine, buf
     engine.close()
     before = buffers["cache"].copy()
     inputs = {name: buffers[name] for name in engine.inputs}
-    for use in (call.run, call.run, lambda: engine.run_once(inputs), lambda: engine.bind(buffers).run()):
+    for use in (call.run, call.run, lambda: engine.run_once(inputs), lambda: engine.bind(buffers)):
         with pytest.raises(EngineError, match=r"cache: the engine was closed"):
             use()
     assert np.array_equal(buffers["cache"], before)
@@ -207,4 +207,4 @@ def test_the_end_of_a_with_block_closes(engine: Engine, buffers: Buffers) -> Non
     with engine, pytest.raises(ShapeError, match=re.escape("cache: the buffers are not")):
         engine.bind({})
     with pytest.raises(EngineError, match="closed"):
-        engine.bind(buffers).run()
+        engine.bind(buffers)

@@ -1,4 +1,4 @@
-"""Graphs run by ONNX Runtime on the CPU; the only module that imports `onnxruntime`."""
+"""Graphs run by ONNX Runtime on the CPU; the only module that runs `onnxruntime`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs, closed_error
 from mulo_engines.errors import EngineError, EngineMismatch, EngineUnavailable, OutOfMemory
 
 try:
@@ -100,7 +100,7 @@ class OnnxRuntimeEngine(Engine):
 
     def _open_session(self) -> ort.InferenceSession:
         if self._session is None:
-            raise _closed(self.name)
+            raise closed_error(self.name)
         return self._session
 
 
@@ -129,7 +129,7 @@ class _OnnxRuntimeCall(Call):
         name = self._name
 
         def refuse(_: object) -> None:
-            raise _closed(name)
+            raise closed_error(name)
 
         self._run, self._binding = refuse, None
         self._buffers.clear()
@@ -145,10 +145,6 @@ def _spec(engine: str, node: ort.NodeArg) -> TensorSpec:
         )
     shape = (f"{node.name}.{axis}" if size is None else size for axis, size in enumerate(node.shape))
     return TensorSpec(node.name, _DTYPES[node.type], tuple(shape))
-
-
-def _closed(name: str) -> EngineError:
-    return EngineError(f"{name}: the engine was closed", fix="load it again")
 
 
 def _translated(error: Exception, what: str) -> EngineError:
