@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from bundles import tiny_bundle
+from hypothesis import settings
+
+# A shared machine may stall any example; how long one takes is not what these tests are about.
+settings.register_profile("mulo", deadline=None)
+settings.load_profile("mulo")
 
 MakeBundle = Callable[..., Path]
 

@@ -23,5 +23,5 @@ def uniforms(seed: int, purpose: Purpose, tokens: int) -> NDArray[np.float32]:
     Plain decoding and the resampling of MuLo-SD draw a position with the same number, so that where both see the same
     context they draw the same token.
     """
-    generator = np.random.Generator(np.random.Philox(key=[seed, int(purpose)]))
+    generator = np.random.Generator(np.random.Philox(key=np.array([seed, purpose], np.uint64)))
     return generator.random(tokens, dtype=np.float32)

@@ -25,9 +25,10 @@ from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
 from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
 
-__all__ = ["Pipeline"]
+__all__ = ["GRAPHS", "Pipeline"]
 
-_GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
+GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
+"""The graphs that a pipeline needs engines for."""
 
 
 class Pipeline:
@@ -103,7 +104,7 @@ class Pipeline:
         loader = open_backend(backend, threads=threads, spinning=spinning)
         engines: dict[str, Engine] = {}
         try:
-            for name in _GRAPHS:
+            for name in GRAPHS:
                 engines[name] = loader.load(bundle, name)
             return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=methods)
         except BaseException:

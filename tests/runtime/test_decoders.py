@@ -1,0 +1,149 @@
+"""The methods, on real engines: what equals what, and in how many passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mulo_runtime import AutoRegressive, ClassId, MuloSD, Request, Result, Sampling, ZipAR
+from pipelines import MakePipeline, request
+
+REJECT_ALL, ACCEPT_ALL = 2.0, 0.0
+
+
+def tokens(result: Result) -> list[int]:
+    return result.tokens.ravel().tolist()
+
+
+@pytest.mark.parametrize("ratio", [2, 4])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"draft": "rows", "draft_window": 0},
+        {"draft": "rows", "look_ahead": 0, "resynchronise": False},
+        {"rows_per_round": 0},
+        {"rows_per_round": 3},
+        {"refresh": "dirty"},
+        {"refresh": "none"},
+        {"stale": "mask"},
+        {"rejection": "raster"},
+        {"radius": None},
+        {"include_self": False},
+    ],
+    ids=str,
+)
+def test_rejecting_everything_and_resampling_serially_is_plain_decoding(
+    open_pipeline: MakePipeline, ratio: int, changes: dict[str, Any]
+) -> None:
+    pipeline = open_pipeline(ratio=ratio)
+    plain = pipeline.generate(request(3, AutoRegressive()))
+    method = MuloSD(**{"tau": REJECT_ALL, "islands": "serial", **changes})
+    assert tokens(pipeline.generate(request(3, method))) == tokens(plain)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 8])
+def test_rejecting_the_whole_image_with_a_window_inside_is_zipar(open_pipeline: MakePipeline, window: int) -> None:
+    pipeline = open_pipeline()
+    method = MuloSD(tau=REJECT_ALL, rows_per_round=0, window=window, surrogate="latest", stale="mask", refresh="dirty")
+    zipar = pipeline.generate(request(5, ZipAR(window)))
+    assert tokens(pipeline.generate(request(5, method))) == tokens(zipar)
+
+
+def test_zipar_with_a_window_of_a_row_is_plain_decoding(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    results = [pipeline.generate(request(2, method)) for method in (AutoRegressive(), ZipAR(64))]
+    assert tokens(results[0]) == tokens(results[1])
+
+
+@pytest.mark.parametrize("draft", ["image", "rows"])
+def test_accepting_everything_is_the_upsampled_draft(open_pipeline: MakePipeline, draft: Any) -> None:
+    pipeline = open_pipeline()
+    drafts: list[np.ndarray] = []
+    method = MuloSD(tau=ACCEPT_ALL, rows_per_round=0, draft=draft)
+
+    def keep(event: Any) -> None:
+        if type(event).__name__ == "Drafted":
+            drafts.append(event.tokens)
+
+    result = pipeline.generate(request(1, method), on_event=keep)
+    upsampled = pipeline._engines["upsampler"].run_once({"token_ids": drafts[-1]})["candidate_ids"]
+    assert tokens(result) == upsampled.ravel().tolist()
+    assert result.statistics.accepted_share == 1
+    assert result.statistics.engines["target"].passes == 2
+
+
+@pytest.mark.parametrize("window", [1, 2, 4, 16])
+@pytest.mark.parametrize("ratio", [2, 4])
+def test_passes_are_exactly_those_of_the_schedule(open_pipeline: MakePipeline, ratio: int, window: int) -> None:
+    pipeline = open_pipeline(ratio=ratio)
+    side = 4 * ratio
+    narrow = min(window, side)
+
+    def passes(method: Any) -> int:
+        return pipeline.generate(request(0, method)).statistics.engines["target"].passes
+
+    assert passes(AutoRegressive()) == side * side
+    assert passes(ZipAR(window)) == side + (side - 1) * narrow
+    assert passes(ZipAR(window, "published")) == 2 * side + (side - 2) * narrow
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"draft": "rows"},
+        {"draft": "rows", "refresh": "none", "window": 1},
+        {"rejection": "raster", "window": 2},
+        {"radius": None, "islands": "serial"},
+        {"refresh": "dirty", "stale": "mask", "surrogate": "latest"},
+        {"rows_per_round": 0, "window": 1},
+    ],
+    ids=str,
+)
+def test_what_is_verified_is_accepted_or_resampled_and_nothing_accepted_is_changed(
+    open_pipeline: MakePipeline, changes: dict[str, Any]
+) -> None:
+    result = open_pipeline().generate(request(4, MuloSD(tau=0.1, pool_k=4, **changes)))
+    statistics, accept_map = result.statistics, result.accept_map
+    assert 0 < statistics.accepted < statistics.verified == accept_map.size
+    assert statistics.rejected == (accept_map == 2).sum()
+    assert statistics.resampled == (accept_map >= 2).sum()
+    assert (accept_map > 0).all()
+
+
+def test_without_expansion_only_rejections_are_resampled(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    alone, wide = (
+        pipeline.generate(request(4, MuloSD(tau=0.05, pool_k=4, radius=radius, rows_per_round=0)))
+        for radius in (None, 2)
+    )
+    assert alone.statistics.resampled == alone.statistics.rejected
+    assert wide.statistics.rejected == alone.statistics.rejected < wide.statistics.resampled
+
+
+def test_images_of_a_batch_are_those_decoded_alone(open_pipeline: MakePipeline) -> None:
+    alone, together = open_pipeline(), open_pipeline(images=3)
+    for method in (AutoRegressive(), ZipAR(2), MuloSD(pool_k=4), MuloSD(pool_k=4, draft="rows", refresh="none")):
+        requests = [request(seed, method) for seed in (1, 2, 3)]
+        singles = [tokens(alone.generate(one)) for one in requests]
+        assert [tokens(result) for result in together.generate_batch(requests)] == singles
+
+
+@pytest.mark.parametrize("method", [AutoRegressive(), ZipAR(2), MuloSD(pool_k=4)], ids=str)
+def test_without_guidance_only_the_conditional_half_is_decoded(open_pipeline: MakePipeline, method: Any) -> None:
+    pipeline = open_pipeline()
+    unguided = Sampling(guidance_scale=1.0)
+    first = pipeline.generate(request(1, method, sampling=unguided))
+    pipeline.generate(request(1, method))
+    again = pipeline.generate(request(1, method, sampling=unguided))
+    assert tokens(first) == tokens(again)
+
+
+def test_a_class_is_drawn_like_a_text(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline(text=False)
+    results = [
+        pipeline.generate(Request(ClassId(1), seed=3, method=method))
+        for method in (AutoRegressive(), MuloSD(tau=REJECT_ALL, islands="serial"))
+    ]
+    assert tokens(results[0]) == tokens(results[1])
