@@ -40,7 +40,7 @@ ONLY_IN = {
         "mulo_tools.reference.vq",
         "mulo_tools.reference.weights_file",
     ],
-    "pydantic": ["mulo_engines.manifest"],
+    "pydantic": ["mulo_engines.manifest", "mulo_tools.bench.report"],
     "filelock": ["mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }
