@@ -144,7 +144,8 @@ def _logits(step: _Step, x: Value, rows: Value) -> None:
     flat = _linear(step, normed, "output.weight")
     logit_shape = graph.op("Concat", graph.op("Shape", rows), graph.constant([config.vocabulary], "int64"), axis=0)
     exact = step.weights.cast(flat, step.weights.dtype, "float32")
-    logits = graph.op("Reshape", exact, logit_shape, name="logits")
+    # A step may ask for no logits: a zero in the shape then means zero, not "as in the input".
+    logits = graph.op("Reshape", exact, logit_shape, name="logits", allowzero=1)
     graph.output("logits", logits, "float32", ["B", "R", config.vocabulary])
 
 
