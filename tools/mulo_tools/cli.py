@@ -1,0 +1,27 @@
+"""The command `mulo`: its subcommands, and where each is."""
+
+from __future__ import annotations
+
+import click
+
+from mulo_tools.lazy import LazyCommand, LazyGroup
+
+__all__ = ["main"]
+
+_HELP = """Make images from a bundle by multi-scale local speculative decoding, and measure it.
+
+Bundles are made by `mulo-export`. Exit codes: 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or
+request; 3 the bundle is refused; 4 a graph differs from its reference; 130 interrupted.
+"""
+
+_COMMANDS = {
+    "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "inspect": LazyCommand("mulo_tools.inspect", "inspect_command", "Show what a bundle holds and needs."),
+    "bench": LazyCommand(
+        "mulo_tools.bench.command", "bench_command", "Measure quality and time of every method.", "cpu,export,bench"
+    ),
+    "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
+    "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),
+}
+
+main = click.version_option(package_name="mulo")(LazyGroup(_COMMANDS, name="mulo", help=_HELP))

@@ -1,0 +1,20 @@
+"""`mulo train`: one command for every family that mulo can train."""
+
+from __future__ import annotations
+
+from mulo_tools.lazy import LazyCommand, LazyGroup
+
+__all__ = ["train_group"]
+
+train_group = LazyGroup(
+    {
+        "reference": LazyCommand(
+            "mulo_tools.reference.train",
+            "train_command",
+            "The small family that mulo ships: a tokenizer, a drafter and two targets.",
+            "torch,bench",
+        )
+    },
+    name="train",
+    help="Train a family of models.",
+)
