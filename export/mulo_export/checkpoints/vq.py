@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from mulo_engines.errors import CheckpointError
 
@@ -19,6 +20,7 @@ _IGNORED = frozenset({"quantize.codebook_used"})
 _GROUPS = 32
 _NORM_EPS = 1e-6
 
+_Number = TypeVar("_Number", int, float)
 Kind = Literal["residual", "attention", "upsample", "downsample"]
 
 
@@ -64,7 +66,7 @@ class VqConfig:
     @property
     def pixels_per_token(self) -> int:
         """Pixels along one side of a token."""
-        return 2 ** sum(block.kind == "upsample" for block in self.decoder)
+        return 1 << sum(block.kind == "upsample" for block in self.decoder)
 
 
 def is_vq(file: TensorFile) -> bool:
@@ -96,7 +98,7 @@ def read_vq(file: TensorFile) -> VqConfig:
         latent_channels=_dimensions(file, "post_quant_conv.weight", 4)[0],
         encoder=tuple(_encoder(file)),
         decoder=tuple(_decoder(file)),
-        groups=int(_metadata(file, "groups", _GROUPS)),
+        groups=_metadata(file, "groups", _GROUPS),
         norm_eps=_metadata(file, "norm_eps", _NORM_EPS),
     )
     _check(file, config)
@@ -198,15 +200,18 @@ def _dimensions(file: TensorFile, name: str, rank: int) -> tuple[int, ...]:
     return record.shape
 
 
-def _metadata(file: TensorFile, key: str, default: float) -> float:
+def _metadata(file: TensorFile, key: str, default: _Number) -> _Number:
+    """The metadata `key` as a number above 0 of the default's type; the default where there is none."""
     text = file.metadata.get(key, default)
     try:
-        value = float(text)
-    except ValueError as error:
-        raise CheckpointError(f"{file.path}: metadata {key!r} is not a number", found=text) from error
-    if not 0 < value < float("inf"):
-        raise CheckpointError(f"{file.path}: metadata {key!r} is out of range", found=text, expected="above 0")
-    return value
+        value = type(default)(text)
+        if 0 < value < math.inf:
+            return value
+    except ValueError:
+        pass
+    raise CheckpointError(
+        f"{file.path}: metadata {key!r} is not a number above 0", found=text, expected=f"such as {default}"
+    )
 
 
 def _check(file: TensorFile, config: VqConfig) -> None:
