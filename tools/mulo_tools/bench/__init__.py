@@ -1,0 +1,1 @@
+"""Measures how fast and how good the methods of a bundle are: `mulo bench`."""

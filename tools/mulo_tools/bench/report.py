@@ -1,0 +1,129 @@
+"""What a bench found, and its file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from mulo_tools.output import replacing
+
+__all__ = ["Machine", "Report", "Row", "describe_machine", "read_report", "write_report"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Machine(_Record):
+    """Where a bench ran.
+
+    Attributes:
+        processor: its model.
+        cores: cores that the process may use.
+        threads: threads of a timed engine call.
+        system: operating system and architecture.
+        python: version.
+        onnxruntime: version.
+    """
+
+    processor: str
+    cores: int
+    threads: int
+    system: str
+    python: str
+    onnxruntime: str
+
+
+class Row(_Record):
+    """One method's figures.
+
+    Attributes:
+        method: "ar", "zipar" or "mulo-sd".
+        ratio: rows of the target's grid for one of the drafter's.
+        settings: the method's switches.
+        images: images that were scored; those that were timed where none was scored.
+        score: share of images that show exactly the scene of their prompt.
+        score_low: lower end of its 95 % Wilson interval.
+        score_high: upper end.
+        score_difference_low: one-sided 95 % lower bound of score minus that of plain decoding on the same cases.
+        texture_distance: Frechet distance of textures to those of the tokenizer's reconstructions of real pictures.
+        seconds_per_image: median of the timed images, one at a time.
+        speedup: median over the timed cases of plain decoding's seconds by this method's.
+        target_passes: passes of the target, mean of the timed images.
+        target_queries: its queries.
+        drafter_passes: passes of the drafter.
+        drafter_queries: its queries.
+        accepted_share: accepted candidates among those verified.
+        resampled_share: resampled tokens among those verified.
+        host_share: share of the time outside the engines.
+    """
+
+    method: str
+    ratio: int
+    settings: dict[str, Any]
+    images: int
+    score: float | None = None
+    score_low: float | None = None
+    score_high: float | None = None
+    score_difference_low: float | None = None
+    texture_distance: float | None = None
+    seconds_per_image: float | None = None
+    speedup: float | None = None
+    target_passes: float | None = None
+    target_queries: float | None = None
+    drafter_passes: float | None = None
+    drafter_queries: float | None = None
+    accepted_share: float | None = None
+    resampled_share: float | None = None
+    host_share: float | None = None
+
+
+class Report(_Record):
+    """A bench.
+
+    Attributes:
+        bundle: name of the bundle's folder and the first digits of its digest.
+        machine: where it ran.
+        rows: one per method, plain decoding first.
+    """
+
+    bundle: str
+    machine: Machine
+    rows: tuple[Row, ...]
+
+
+def describe_machine(threads: int) -> Machine:
+    """This machine."""
+    cores = len(os.sched_getaffinity(0))
+    return Machine(
+        processor=_processor(),
+        cores=cores,
+        threads=threads or cores,
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        onnxruntime=version("onnxruntime"),
+    )
+
+
+def write_report(report: Report, path: Path) -> None:
+    """Write `report` as JSON; the file appears whole or not at all."""
+    with replacing(path) as partial:
+        partial.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def read_report(path: Path) -> Report:
+    """Read what `write_report` wrote."""
+    return Report.model_validate_json(path.read_bytes())
+
+
+def _processor() -> str:
+    """The processor's model as Linux tells it, else as Python does."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())

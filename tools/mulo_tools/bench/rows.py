@@ -1,0 +1,106 @@
+"""From timed and scored images to the rows of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from mulo_runtime import AutoRegressive, Method, Statistics, method_name, method_settings
+from numpy.typing import NDArray
+
+from mulo_tools.bench.estimates import difference_lower_bound, frechet_distance, wilson_interval
+from mulo_tools.bench.report import Row
+from mulo_tools.bench.scoring import Scored
+from mulo_tools.bench.texture import TEXTURE_FEATURES
+from mulo_tools.bench.timing import Timed
+
+__all__ = ["MINIMUM_TEXTURES", "make_row"]
+
+MINIMUM_TEXTURES = 2 * TEXTURE_FEATURES
+"""Images below which a texture distance would be all noise."""
+
+
+def make_row(
+    method: Method,
+    ratio: int,
+    timed: Sequence[Timed],
+    scored: Sequence[Scored],
+    textures: NDArray[np.float64] | None,
+) -> Row:
+    """One method's row.
+
+    Args:
+        method: whose.
+        ratio: rows of the target's grid for one of the drafter's.
+        timed: timed images of all methods, those of one case together.
+        scored: scored images of all methods.
+        textures: textures of reconstructions; [n, 64]; None leaves the texture distance out.
+    """
+    own, plain = ([image for image in scored if image.method == kind] for kind in (method, AutoRegressive()))
+    return Row(
+        method=method_name(method),
+        ratio=ratio,
+        settings=method_settings(method),
+        images=len(own) or sum(image.method == method for image in timed),
+        **_times(method, timed),
+        **_scores(own, plain),
+        texture_distance=_texture_distance(own, textures),
+    )
+
+
+def _times(method: Method, timed: Sequence[Timed]) -> dict[str, Any]:
+    own = [image for image in timed if image.method == method]
+    plain = [image for image in timed if image.method == AutoRegressive()]
+    if not own:
+        return {}
+    return {
+        "seconds_per_image": median(image.seconds for image in own),
+        "speedup": median(theirs.seconds / ours.seconds for ours, theirs in zip(own, plain, strict=True)),
+        **_work([image.statistics for image in own]),
+    }
+
+
+def _work(statistics: Sequence[Statistics]) -> dict[str, float | None]:
+    """What the engines did for an image, on average."""
+
+    def mean_of(value: Callable[[Statistics], float | None]) -> float | None:
+        values = [found for one in statistics if (found := value(one)) is not None]
+        return fmean(values) if values else None
+
+    def usage_of(engine: str, attribute: str) -> float | None:
+        return mean_of(lambda one: getattr(one.engines[engine], attribute) if engine in one.engines else 0)
+
+    return {
+        "target_passes": usage_of("target", "passes"),
+        "target_queries": usage_of("target", "queries"),
+        "drafter_passes": usage_of("drafter", "passes"),
+        "drafter_queries": usage_of("drafter", "queries"),
+        "accepted_share": mean_of(lambda one: one.accepted_share),
+        "resampled_share": mean_of(lambda one: one.resampled_share),
+        "host_share": mean_of(lambda one: one.host_share),
+    }
+
+
+def _scores(own: Sequence[Scored], plain: Sequence[Scored]) -> dict[str, Any]:
+    if not own:
+        return {}
+    correct, plainly_correct = _in_order(own), _in_order(plain)
+    low, high = wilson_interval(int(correct.sum()), len(correct))
+    return {
+        "score": float(correct.mean()),
+        "score_low": low,
+        "score_high": high,
+        "score_difference_low": 0.0 if own == plain else difference_lower_bound(correct, plainly_correct),
+    }
+
+
+def _in_order(images: Sequence[Scored]) -> NDArray[np.bool_]:
+    return np.array([image.correct for image in sorted(images, key=lambda image: image.seed)])
+
+
+def _texture_distance(own: Sequence[Scored], textures: NDArray[np.float64] | None) -> float | None:
+    if textures is None or len(own) < MINIMUM_TEXTURES:
+        return None
+    return frechet_distance(np.array([image.texture for image in own]), textures)
