@@ -1,0 +1,141 @@
+"""What a LlamaGen transformer's file tells, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundles import transformer_tensors
+from mulo_engines.errors import CheckpointError
+from mulo_export.checkpoints.llamagen import TransformerConfig, is_transformer, read_transformer
+from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_tools.synthetic import preset_config, write_random_checkpoint
+from safetensors.numpy import save_file
+
+Tensors = dict[str, np.ndarray]
+TOLD = {"n_head": "2", "grid": "8"}
+
+
+def _file(folder: Path, tensors: Tensors, metadata: dict[str, str] | None) -> TensorFile:
+    save_file(tensors, folder / "model.safetensors", metadata)
+    return read_tensor_file(folder / "model.safetensors")
+
+
+def _tensors(*, text: bool = True) -> Tensors:
+    return transformer_tensors(np.random.default_rng(0), text=text)
+
+
+def test_a_text_conditional_model_is_read_from_keys_shapes_and_metadata(tmp_path: Path) -> None:
+    config = read_transformer(_file(tmp_path, _tensors(), TOLD))
+    assert config == TransformerConfig(
+        family="llamagen-t2i",
+        layers=2,
+        heads=2,
+        dim=32,
+        head_dim=16,
+        ffn=48,
+        vocabulary=64,
+        grid=8,
+        prefix=6,
+        feature_size=config.feature_size,
+        classes=None,
+    )
+    assert config.positions == 6 + 64
+
+
+def test_a_class_conditional_model_has_one_prefix_position_and_a_null_class_more_than_classes(tmp_path: Path) -> None:
+    config = read_transformer(_file(tmp_path, _tensors(text=False), TOLD))
+    assert (config.family, config.prefix, config.classes, config.feature_size) == ("llamagen-c2i", 1, 5, None)
+
+
+def test_heads_and_grid_may_be_arguments_where_the_file_is_silent(tmp_path: Path) -> None:
+    config = read_transformer(_file(tmp_path, _tensors(), None), grid=8, heads=2)
+    assert (config.grid, config.heads) == (8, 2)
+
+
+@pytest.mark.parametrize("preset", ["B", "L", "XL", "XXL", "XXXL", "1B", "3B", "7B"])
+@pytest.mark.parametrize("text", [True, False])
+def test_published_sizes_need_no_heads(preset: str, text: bool, tmp_path: Path) -> None:
+    expected = preset_config(preset, text=text, grid=16)
+    write_random_checkpoint(tmp_path / "model", expected, sparse=True)
+    file = read_tensor_file(tmp_path / "model")
+    silent = TensorFile(file.path, file.tensors, {})
+    assert read_transformer(silent, grid=16) == expected
+
+
+@pytest.mark.parametrize(
+    ("metadata", "arguments", "message"),
+    [
+        (None, {"grid": 8}, "--target-heads"),
+        (None, {"heads": 2}, "--target-grid"),
+        (TOLD | {"n_head": "two"}, {}, "not a number"),
+        (TOLD | {"n_head": "3"}, {}, "3 attention heads do not fit a model of width 32"),
+        (TOLD | {"n_head": "16"}, {}, "multiple of 4"),
+        (TOLD, {"heads": 4}, "n_head that was given is not the one"),
+        (TOLD, {"grid": 16}, "grid that was given is not the one"),
+        (TOLD | {"grid": "0"}, {}, "do not tell the grid"),
+    ],
+)
+def test_heads_or_a_grid_that_nothing_tells_or_that_cannot_be_are_refused(
+    metadata: dict[str, str] | None, arguments: dict[str, int], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        read_transformer(_file(tmp_path, _tensors(), metadata), **arguments)
+
+
+def _drop(name: str) -> Callable[[Tensors], None]:
+    return lambda tensors: tensors.__delitem__(name)
+
+
+def _put(name: str, *shape: int, dtype: str = "float32") -> Callable[[Tensors], None]:
+    return lambda tensors: tensors.__setitem__(name, np.zeros(shape, dtype))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_drop("layers.1.attention.wo.weight"), "layers.1.attention.wo.weight is missing"),
+        (_drop("norm.weight"), "norm.weight is missing"),
+        (_drop("cls_embedding.cap_proj.fc2.weight"), "fc2.weight is missing"),
+        (_drop("layers.0.feed_forward.w1.weight"), "w1.weight' tells a size"),
+        (_put("layers.0.feed_forward.w1.weight", 48, 31), r"\[48, 31\], expected \[48, 32\]"),
+        (_put("layers.1.attention.wqkv.weight", 64, 32), r"\[64, 32\], expected \[96, 32\]"),
+        (_put("norm.weight", 32, dtype="int64"), "norm.weight is I64"),
+        (_put("layers.0.attention.wqkv.bias", 96), "wqkv.bias is not part of the model"),
+        (_put("layers.7.ffn_norm.weight", 32), "layers.2.ffn_norm.weight is missing"),
+        (_put("cls_embedding.embedding_table.weight", 6, 32), "embedding_table.weight is not part of the model"),
+    ],
+)
+def test_missing_misshapen_and_surplus_tensors_are_refused(
+    change: Callable[[Tensors], None], message: str, tmp_path: Path
+) -> None:
+    tensors = _tensors()
+    change(tensors)
+    with pytest.raises(CheckpointError, match=message):
+        read_transformer(_file(tmp_path, tensors, TOLD))
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    tensors = _tensors()
+    del tensors["norm.weight"]
+    tensors["output.weight"] = np.zeros((63, 32), np.float32)
+    tensors["surplus"] = np.zeros(1, np.float32)
+    with pytest.raises(CheckpointError, match=r"(?s)norm\.weight is missing.*output\.weight is.*surplus is not part"):
+        read_transformer(_file(tmp_path, tensors, TOLD))
+
+
+def test_a_stray_rotary_table_is_ignored(tmp_path: Path) -> None:
+    tensors = _tensors() | {"freqs_cis": np.zeros((70, 8, 2), np.float32)}
+    assert read_transformer(_file(tmp_path, tensors, TOLD)).layers == 2
+
+
+@pytest.mark.parametrize("change", [_drop("tok_embeddings.weight"), _put("abs_pe", 1, 72, 32)])
+def test_other_architectures_are_not_taken_for_llamagen(change: Callable[[Tensors], None], tmp_path: Path) -> None:
+    tensors = _tensors()
+    change(tensors)
+    file = _file(tmp_path, tensors, TOLD)
+    assert not is_transformer(file)
+    with pytest.raises(CheckpointError, match="not a LlamaGen transformer"):
+        read_transformer(file)
