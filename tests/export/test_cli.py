@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +29,15 @@ def checkpoints(tmp_path: Path) -> Checkpoints:
 
 
 def _export(checkpoints: Checkpoints, *options: str) -> Result:
+    return CliRunner().invoke(cli.main, [*_arguments(checkpoints), *options])
+
+
+def _arguments(checkpoints: Checkpoints) -> list[str]:
     arguments = ["llamagen", "--target", str(checkpoints.target), "--drafter", str(checkpoints.drafter)]
     arguments += ["--vq", str(checkpoints.vq), "--out", str(_out(checkpoints))]
     if checkpoints.prompt is not None:
         arguments += ["--prompt-table", str(checkpoints.prompt)]
-    return CliRunner().invoke(cli.main, [*arguments, *options])
+    return arguments
 
 
 def _out(checkpoints: Checkpoints) -> Path:
@@ -147,6 +154,33 @@ def test_a_bundle_is_replaced_only_when_asked_to(checkpoints: Checkpoints) -> No
     assert "--force" in result.stderr
     assert _export(checkpoints, "--skip-parity", "--force", "--tau", "0.7").exit_code == 0
     assert Bundle.open(_out(checkpoints)).manifest.mulo == {"tau": 0.7}
+
+
+_KILLED_AT_THE_GATE = """
+import os, signal, sys
+from mulo_export import bundle_writer, cli
+bundle_writer.check_parity = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+cli.main(sys.argv[1:])
+"""
+
+
+def test_a_killed_export_leaves_the_old_bundle_whole_and_the_next_one_succeeds(checkpoints: Checkpoints) -> None:
+    assert _export(checkpoints, "--skip-parity", "--tau", "0.1").exit_code == 0
+    arguments = [*_arguments(checkpoints), "--force", "--tau", "0.2"]
+    killed = subprocess.run([sys.executable, "-c", _KILLED_AT_THE_GATE, *arguments], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert Bundle.open(_out(checkpoints)).manifest.mulo == {"tau": 0.1}
+    assert _export(checkpoints, "--skip-parity", "--force", "--tau", "0.3").exit_code == 0
+    assert Bundle.open(_out(checkpoints)).manifest.mulo == {"tau": 0.3}
+
+
+def test_the_installed_command_leaves_with_the_errors_exit_code(checkpoints: Checkpoints) -> None:
+    checkpoints.vq.unlink()
+    command = [Path(sys.executable).with_name("mulo-export"), *_arguments(checkpoints)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: ")
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

