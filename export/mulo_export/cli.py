@@ -7,19 +7,21 @@ Exit codes: 0 published (or nothing to do in a dry run); 1 an engine, the system
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 from mulo_engines.command import CommandGroup
-from mulo_engines.errors import CheckpointError
+from mulo_engines.errors import CheckpointError, EngineUnavailable
+from mulo_engines.manifest import Manifest
 from rich.console import Console
 
-from mulo_export.bundle_writer import write_bundle
 from mulo_export.command_options import FILE, export_options, shared_options
+from mulo_export.options import ExportOptions
 from mulo_export.report import progress_bar, show_parity, show_sizes
 from mulo_export.sources import Sources, read_source_transformer, read_sources
+from mulo_export.weights import Progress
 
 __all__ = ["main"]
 
@@ -87,10 +89,22 @@ def _export(sources: Sources, sampling: Mapping[str, float | int], settings: Map
     if settings["dry_run"]:
         show_sizes(console, sources, options)
         return
+    write_bundle = _bundle_writer()
     with progress_bar(console, sources) as progress:
         manifest = write_bundle(sources, options, settings["out"], progress)
     show_parity(console, manifest)
     click.echo(settings["out"])
+
+
+def _bundle_writer() -> Callable[[Sources, ExportOptions, Path, Progress], Manifest]:
+    """Import what writes bundles, which takes libraries and a second that `--help` and `--dry-run` do without."""
+    try:
+        from mulo_export.bundle_writer import write_bundle
+    except ModuleNotFoundError as error:
+        raise EngineUnavailable(
+            f"exporting needs {error.name!r}, which is not installed", fix="pip install 'mulo[export,cpu]'"
+        ) from error
+    return write_bundle
 
 
 def _shipped_weights() -> Path:

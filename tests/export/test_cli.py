@@ -183,6 +183,17 @@ def test_the_installed_command_leaves_with_the_errors_exit_code(checkpoints: Che
     assert done.stdout == ""
 
 
+_WITHOUT_ONNX = "import sys; sys.modules['onnx'] = None; from mulo_export import cli; cli.main(sys.argv[1:])"
+
+
+def test_a_missing_library_is_an_error_that_names_what_to_install(checkpoints: Checkpoints) -> None:
+    command = [sys.executable, "-c", _WITHOUT_ONNX, *_arguments(checkpoints)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "exporting needs 'onnx'" in done.stderr
+    assert "mulo[export,cpu]" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("option", "word"),
     [

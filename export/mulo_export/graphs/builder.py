@@ -88,7 +88,8 @@ class GraphBuilder:
 
     def op(self, op_type: str, *inputs: Value | None, name: str | None = None, **attributes: Any) -> Value:
         """Append a node with one output, called `name` where given, and return that output."""
-        return self.multi(op_type, *inputs, names=[name or f"{self._name}.{op_type}_{len(self._nodes)}"], **attributes)[0]
+        output = name or f"{self._name}.{op_type}_{len(self._nodes)}"
+        return self.multi(op_type, *inputs, names=[output], **attributes)[0]
 
     def multi(self, op_type: str, *inputs: Value | None, names: Sequence[Value], **attributes: Any) -> list[Value]:
         """Append a node with the outputs `names`."""
