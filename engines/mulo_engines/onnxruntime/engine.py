@@ -141,7 +141,7 @@ def _spec(engine: str, node: ort.NodeArg) -> TensorSpec:
             f"{engine}: the type of {node.name!r} cannot be run by ONNX Runtime on the CPU",
             found=node.type,
             expected=", ".join(_DTYPES),
-            fix="export the bundle with --precision float32",
+            fix="export the bundle with --precision fp32",
         )
     shape = (f"{node.name}.{axis}" if size is None else size for axis, size in enumerate(node.shape))
     return TensorSpec(node.name, _DTYPES[node.type], tuple(shape))
