@@ -152,7 +152,7 @@ def test_a_type_that_the_cpu_cannot_hold_is_refused(tmp_path: Path) -> None:
     graph.op("Cast", graph.input("x", "bfloat16", ["N"]), name="y", to=1)
     graph.output("y", "y", "float32", ["N"])
     graph.save(tmp_path / "half.onnx")
-    with pytest.raises(EngineMismatch, match=r"(?s)'x'.*bfloat16.*--precision float32"):
+    with pytest.raises(EngineMismatch, match=r"(?s)'x'.*bfloat16.*--precision fp32"):
         _load(tmp_path / "half.onnx")
 
 

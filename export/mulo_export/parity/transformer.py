@@ -84,21 +84,21 @@ def _random_condition(config: TransformerConfig, rng: np.random.Generator) -> di
 
 
 def _steps(config: TransformerConfig, embeddings: NDArray[np.float32], rng: np.random.Generator) -> list[Arrays]:
-    """Prefill the last prefix positions, verify a block of image tokens, then resample scattered ones of it.
+    """Prefill the last prefix positions, verify image tokens all over the grid, then resample some of them.
 
-    The resampled positions take slots of their own behind the block and hide their old ones, as in a wave.
+    The resampled positions take slots of their own behind the verified ones and hide their old slots, as in a wave.
     """
     prefix, block = min(_PREFIX, config.prefix), min(_BLOCK, config.grid**2)
     islands = min(_ISLANDS, block)
     slots = prefix + block + islands
-    first = config.prefix - prefix
     resampled = np.sort(rng.choice(block, islands, replace=False))
-    order = np.concatenate([np.arange(prefix + block), prefix + resampled])
-    visible = order[:, None] >= order[None, :]
-    visible &= np.arange(slots)[:, None] >= np.arange(slots)[None, :]
+    image = config.prefix + np.sort(rng.choice(config.grid**2, block, replace=False))
+    first = config.prefix - prefix
+    positions = np.concatenate([np.arange(first, config.prefix), image, image[resampled]])
+    visible = (positions[:, None] >= positions) & np.tril(np.ones((slots, slots), np.bool_))
     visible[prefix + block :, prefix + resampled] = False
     spans = [(0, prefix), (prefix, prefix + block), (prefix + block, slots)]
-    return [_step(config, embeddings[:, first:], order + first, visible, span, rng) for span in spans]
+    return [_step(config, embeddings[:, first:], positions, visible, span, rng) for span in spans]
 
 
 def _step(
