@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from mulo_engines.errors import CheckpointError
 from mulo_export.checkpoints.llamagen import TransformerConfig, is_transformer, read_transformer
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-Tensors = dict[str, np.ndarray]
+Tensors = dict[str, NDArray[Any]]
 TOLD = {"n_head": "2", "grid": "8"}
 
 
@@ -86,11 +88,17 @@ def test_heads_or_a_grid_that_nothing_tells_or_that_cannot_be_are_refused(
 
 
 def _drop(name: str) -> Callable[[Tensors], None]:
-    return lambda tensors: tensors.__delitem__(name)
+    def change(tensors: Tensors) -> None:
+        del tensors[name]
+
+    return change
 
 
 def _put(name: str, *shape: int, dtype: str = "float32") -> Callable[[Tensors], None]:
-    return lambda tensors: tensors.__setitem__(name, np.zeros(shape, dtype))
+    def change(tensors: Tensors) -> None:
+        tensors[name] = np.zeros(shape, dtype)
+
+    return change
 
 
 @pytest.mark.parametrize(

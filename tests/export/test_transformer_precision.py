@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def _half_but_norms(tensors: Tensors) -> None:
 @pytest.mark.parametrize("name", ["llamagen_c2i", "llamagen_t2i"])
 @pytest.mark.parametrize("change", [_half, _half_but_norms])
 def test_float16_graphs_reproduce_the_golden_logits_to_their_precision(
-    name: str, change: type[None], tmp_path: Path
+    name: str, change: Callable[[Tensors], None], tmp_path: Path
 ) -> None:
     model = open_golden(name, tmp_path, change)
     embeddings = model.embeddings()

@@ -36,7 +36,7 @@ def _text(graph: GraphBuilder, weights: Weights, config: TransformerConfig) -> V
     """Projected features [2 N * P, D]; the null condition is learned in feature space and is projected too."""
     assert config.feature_size is not None
     features = graph.input("text_features", "float32", ["N", config.prefix, config.feature_size])
-    given = weights.cast(features, "float32", weights.dtype)
+    given = weights.from_float32(features)
     null = graph.op("Expand", weights[TEXT_NULL], graph.op("Shape", features))
     both = graph.op("Concat", given, null, axis=0)
     flat = graph.op("Reshape", both, graph.constant([-1, config.feature_size], "int64"))

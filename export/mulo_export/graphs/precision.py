@@ -23,8 +23,12 @@ class Weights:
         """The weight `name`, left in its file, behind a Cast where it is of another type."""
         record = self._file.tensors[name]
         value = self._graph.weight(record, self._location)
-        return self.cast(value, RECORD_TYPES[record.dtype], self.dtype)
+        return value if RECORD_TYPES[record.dtype] == self.dtype else self._graph.cast(value, self.dtype)
 
-    def cast(self, value: Value, source: str, target: str) -> Value:
-        """`value`, of type `source`, as type `target`: the value itself where they are the same."""
-        return value if source == target else self._graph.cast(value, target)
+    def to_float32(self, value: Value) -> Value:
+        """`value`, of the graph's type, as float32."""
+        return value if self.dtype == "float32" else self._graph.cast(value, "float32")
+
+    def from_float32(self, value: Value) -> Value:
+        """`value`, of type float32, as the graph's type."""
+        return value if self.dtype == "float32" else self._graph.cast(value, self.dtype)

@@ -95,7 +95,7 @@ def _attention_block(step: _Step, x: Value, layer: int) -> Value:
     graph = step.graph
     normed = _norm(step, x, f"layers.{layer}.attention_norm.weight")
     projected = _linear(step, normed, f"layers.{layer}.attention.wqkv.weight")
-    query, key, value = _heads(step, projected, layer)
+    query, key, value = _heads(step, projected)
     keys = _scatter(step, f"k_cache.{layer}", f"k_cache_out.{layer}", key)
     values = _scatter(step, f"v_cache.{layer}", f"v_cache_out.{layer}", value)
     attended = graph.op("Attention", query, keys, values, step.mask, scale=1.0)
@@ -104,16 +104,16 @@ def _attention_block(step: _Step, x: Value, layer: int) -> Value:
     return _linear(step, flat, f"layers.{layer}.attention.wo.weight", residual=x)
 
 
-def _heads(step: _Step, projected: Value, layer: int) -> list[Value]:
+def _heads(step: _Step, projected: Value) -> tuple[Value, Value, Value]:
     """Queries and keys, rotated to their positions, and values, each [B, H, T, head_dim]."""
     graph, heads = step.graph, step.config.heads
     by_token = graph.op("Reshape", projected, step.head_shape)
     by_head = graph.op("Transpose", by_token, perm=[0, 2, 1, 3])
     together, value = graph.split(by_head, [2 * heads, heads], axis=1)
-    exact = step.weights.cast(together, step.weights.dtype, "float32")
+    exact = step.weights.to_float32(together)
     rotated = graph.op("RotaryEmbedding", exact, step.cosines, step.sines, step.positions, interleaved=1)
-    query, key = graph.split(step.weights.cast(rotated, "float32", step.weights.dtype), [heads, heads], axis=1)
-    return [query, key, value]
+    query, key = graph.split(step.weights.from_float32(rotated), [heads, heads], axis=1)
+    return query, key, value
 
 
 def _scatter(step: _Step, name: str, output: str, update: Value) -> Value:
@@ -143,9 +143,8 @@ def _logits(step: _Step, x: Value, rows: Value) -> None:
     normed = _norm(step, graph.op("Reshape", chosen, step.flat_shape), "norm.weight")
     flat = _linear(step, normed, "output.weight")
     logit_shape = graph.op("Concat", graph.op("Shape", rows), graph.constant([config.vocabulary], "int64"), axis=0)
-    exact = step.weights.cast(flat, step.weights.dtype, "float32")
     # A step may ask for no logits: a zero in the shape then means zero, not "as in the input".
-    logits = graph.op("Reshape", exact, logit_shape, name="logits", allowzero=1)
+    logits = graph.op("Reshape", step.weights.to_float32(flat), logit_shape, name="logits", allowzero=1)
     graph.output("logits", logits, "float32", ["B", "R", config.vocabulary])
 
 
@@ -155,8 +154,8 @@ def _norm(step: _Step, x: Value, name: str) -> Value:
     if weights.dtype == "float32":
         return graph.op("RMSNormalization", x, weights[name], axis=-1, epsilon=epsilon)
     ones = graph.constant(np.ones(step.config.dim), "float32")
-    exact = graph.op("RMSNormalization", graph.cast(x, "float32"), ones, axis=-1, epsilon=epsilon)
-    return graph.op("Mul", graph.cast(exact, weights.dtype), weights[name])
+    exact = graph.op("RMSNormalization", weights.to_float32(x), ones, axis=-1, epsilon=epsilon)
+    return graph.op("Mul", weights.from_float32(exact), weights[name])
 
 
 def _linear(step: _Step, x: Value, name: str, residual: Value | None = None) -> Value:
