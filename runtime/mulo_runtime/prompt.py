@@ -1,9 +1,9 @@
 """Text to text features for models whose vocabulary is a short list of words.
 
-LlamaGen's text-to-image models read features of a text encoder, padded on the left and hidden by a mask. A model that
-understands a few dozen words needs no neural encoder: the feature of a word is a row of a table plus a row for the
-phrase it stands in, so that "red" of the first thing differs from "red" of the second. The phrase number grows after
-every word that ends a phrase (for scenes: the name of a shape).
+LlamaGen's text-to-image models read the features of a text encoder, which tell a word from the same word elsewhere.
+A model that understands a few dozen words needs no neural encoder for that: the feature of a word is a row of a table,
+found by the word, by the phrase it stands in ("red" of the first thing is not "red" of the second), and by the word
+that relates the phrases ("left", "and", ...). The phrase number grows after every word that ends a phrase.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class WordPromptEncoder:
     """Encodes prompts word by word.
 
     Args:
-        words: row of `word_features` for every known word; words may share a row.
+        words: number of every known word, 0 .. W-1; words may share one.
         phrase_ends: the words after which the next phrase begins.
-        word_features: [W, E].
-        phrase_features: [K, E]; the last row also serves all later phrases.
+        relations: number of every word that relates phrases, 1 .. C-1; the first one in a prompt counts, none is 0.
+        word_features: the table, [C * K * W, E]; K is how many phrases are told apart, the last serves all later ones.
         length: P, the number of positions every prompt is padded to.
     """
 
@@ -36,15 +36,17 @@ class WordPromptEncoder:
         self,
         words: Mapping[str, int],
         phrase_ends: frozenset[str],
+        relations: Mapping[str, int],
         word_features: NDArray[np.float32],
-        phrase_features: NDArray[np.float32],
         length: int,
     ) -> None:
         self.words = dict(words)
         self.phrase_ends = phrase_ends
+        self.relations = dict(relations)
         self.word_features = word_features
-        self.phrase_features = phrase_features
         self.length = length
+        contexts, names = 1 + max(relations.values(), default=0), 1 + max(words.values())
+        self._table = word_features.reshape(contexts, -1, names, word_features.shape[1])
 
     @property
     def width(self) -> int:
@@ -86,21 +88,21 @@ class WordPromptEncoder:
 
     def _features(self, words: list[str]) -> NDArray[np.float32]:
         ends = np.array([word in self.phrase_ends for word in words])
-        phrases = np.minimum(np.cumsum(ends) - ends, len(self.phrase_features) - 1)
-        rows = [self.words[word] for word in words]
-        features: NDArray[np.float32] = self.word_features[rows] + self.phrase_features[phrases]
+        phrases = np.minimum(np.cumsum(ends) - ends, self._table.shape[1] - 1)
+        relation = next((self.relations[word] for word in words if word in self.relations), 0)
+        features: NDArray[np.float32] = self._table[relation, phrases, [self.words[word] for word in words]]
         return features
 
     def save(self, path: Path) -> None:
-        """Write everything to one safetensors file: tables as tensors, the rest as JSON in its metadata."""
-        tables = {"word_features": self.word_features, "phrase_features": self.phrase_features}
+        """Write everything to one safetensors file: the table as a tensor, the rest as JSON in its metadata."""
         metadata = {
             "family": "word-prompt",
             "words": json.dumps(self.words),
             "phrase_ends": json.dumps(sorted(self.phrase_ends)),
+            "relations": json.dumps(self.relations),
             "length": str(self.length),
         }
-        save_file(tables, path, metadata)
+        save_file({"word_features": self.word_features}, path, metadata)
 
     @classmethod
     def load(cls, path: Path) -> WordPromptEncoder:
@@ -110,7 +112,7 @@ class WordPromptEncoder:
             return cls(
                 words=json.loads(metadata["words"]),
                 phrase_ends=frozenset(json.loads(metadata["phrase_ends"])),
+                relations=json.loads(metadata["relations"]),
                 word_features=file.get_tensor("word_features"),
-                phrase_features=file.get_tensor("phrase_features"),
                 length=int(metadata["length"]),
             )
