@@ -1,0 +1,126 @@
+"""The command that trains the reference family, stage by stage, from nothing but seeds.
+
+Every stage can be interrupted and started again; run it under torchrun to train with several replicas.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import torch
+from safetensors.torch import load_file
+
+from mulo_tools.reference.dataset import load_pictures, load_tokens
+from mulo_tools.reference.gpt import GPTConfig
+from mulo_tools.reference.progress import History
+from mulo_tools.reference.scenes import TRAINING_SEEDS, scenes_of
+from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, TokenData
+from mulo_tools.reference.train_vq import VQRecipe, VQTraining
+from mulo_tools.reference.training import Budget, Replicas
+from mulo_tools.reference.vocabulary import scene_prompt_encoder
+from mulo_tools.reference.weights_file import save_gpt, save_tokenizer
+
+VQ_FILE = "vq.safetensors"
+PROMPT_FILE = "prompt.safetensors"
+RECORD_FILE = "record.json"
+VQ_MINUTES = 8.0
+VQ_PICTURES = 6_000
+SCENES = {32: 24_000, 64: 24_000, 128: 12_000}
+"""Training scenes that are encoded at each resolution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One GPT: where its weights go, its sizes, its budget and the stage that it starts from."""
+
+    file: str
+    px: int
+    layers: int
+    batch: int
+    minutes: float
+    parent: str | None = None
+
+
+STAGES = {
+    "drafter": Stage("drafter-32px.safetensors", px=32, layers=3, batch=48, minutes=10),
+    "target-64": Stage("target-64px.safetensors", px=64, layers=6, batch=12, minutes=30, parent="drafter"),
+    "target-128": Stage("target-128px.safetensors", px=128, layers=6, batch=6, minutes=64, parent="target-64"),
+}
+
+
+@click.command("reference")
+@click.option("--stage", type=click.Choice(["vq", *STAGES, "all"]), default="all", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("build/reference"), show_default=True)
+@click.option("--minutes", type=float, help="Training time of each stage instead of its own.")
+@click.option("--resume/--restart", default=True, help="Go on from the last checkpoint, or begin again.")
+@click.option("--workers", default=2, show_default=True, help="Processes that render and encode training data.")
+def train_command(stage: str, out: Path, minutes: float | None, resume: bool, workers: int) -> None:
+    """Train the reference family: tokenizer, drafter and targets."""
+    torch.set_num_threads(1)
+    replicas = Replicas()
+    for name in ("vq", *STAGES) if stage == "all" else (stage,):
+        checkpoint = out / f"{name}.checkpoint"
+        if not resume:
+            checkpoint.unlink(missing_ok=True)
+        if name == "vq":
+            train_tokenizer(out, checkpoint, Budget(minutes=minutes or VQ_MINUTES), replicas, workers)
+        else:
+            train_stage(name, out, checkpoint, Budget(minutes=minutes or STAGES[name].minutes), replicas, workers)
+
+
+def train_tokenizer(out: Path, checkpoint: Path, budget: Budget, replicas: Replicas, workers: int) -> None:
+    """Train the tokenizer and publish its averaged weights."""
+    recipe = VQRecipe()
+    training = VQTraining(recipe, replicas)
+    training.run(load_pictures(out, VQ_PICTURES, workers), budget, checkpoint)
+    if replicas.rank == 0:
+        save_tokenizer(out / VQ_FILE, training.average.values, training.tokenizer.config)
+        scene_prompt_encoder().save(out / PROMPT_FILE)
+        write_record(out, "vq", asdict(recipe) | {"pictures": VQ_PICTURES}, training.history, replicas)
+
+
+def train_stage(name: str, out: Path, checkpoint: Path, budget: Budget, replicas: Replicas, workers: int) -> None:
+    """Train one GPT and publish its averaged weights."""
+    stage = STAGES[name]
+    data = load_examples(out, stage.px, workers)
+    config = GPTConfig(grid=stage.px // 4, layers=stage.layers, text_width=data.features.shape[-1])
+    recipe = GPTRecipe(batch=stage.batch)
+    training = GPTTraining(config, recipe, replicas)
+    if stage.parent:
+        training.start_from(load_file(out / STAGES[stage.parent].file))
+    training.run(data, budget, checkpoint, name)
+    if replicas.rank == 0:
+        save_gpt(out / stage.file, training.average.values, config)
+        write_record(out, name, asdict(recipe) | {"scenes": len(data)}, training.history, replicas)
+
+
+def load_examples(out: Path, px: int, workers: int) -> TokenData:
+    """Captions and tokens of the training scenes at one resolution."""
+    tokens = load_tokens(out, out / VQ_FILE, SCENES, workers)[px]
+    captions = [scene.caption for scene in scenes_of(TRAINING_SEEDS[: len(tokens)])]
+    features, mask = scene_prompt_encoder().encode(captions)
+    return TokenData(torch.from_numpy(features), torch.from_numpy(mask), tokens)
+
+
+def write_record(out: Path, stage: str, recipe: dict[str, object], history: History, replicas: Replicas) -> None:
+    """Add to the record how a stage was trained: recipe, replicas, steps, minutes and the loss along the way."""
+    path = out / RECORD_FILE
+    record = json.loads(path.read_text()) if path.exists() else {}
+    steps, seconds, loss = history[-1]
+    record[stage] = {
+        "recipe": recipe,
+        "replicas": replicas.count,
+        "steps": steps,
+        "minutes": round(seconds / 60, 1),
+        "loss": round(loss, 4),
+        "history": thinned(history),
+    }
+    path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def thinned(history: History, entries: int = 20) -> Sequence[tuple[int, int, float]]:
+    """About `entries` evenly spaced entries of a history, the last one among them."""
+    stride = max(1, len(history) // entries)
+    return [(step, round(seconds), round(loss, 4)) for step, seconds, loss in history[::-1][::stride][::-1]]
