@@ -1,0 +1,37 @@
+# `make demo` and `make test` from a fresh checkout: Python 3.11 or newer and make are all they need.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt --editable
+BUNDLES := build/reference-r2 build/reference-r4
+EXPORTED_FROM := $(wildcard tools/mulo_tools/reference/weights/*) $(shell find export engines -name '*.py')
+
+.PHONY: demo test
+.DELETE_ON_ERROR:
+
+# Export the two bundles, draw how images come about, and time the methods side by side.
+demo: $(BUNDLES:%=%/bundle.json)
+	$(BIN)/mulo demo build/reference-r4 --out demo.png
+	for bundle in $(BUNDLES); do $(BIN)/mulo bench $$bundle --images 5 --prompts 0 --method "zipar window=4" --method mulo-sd || exit; done
+
+test: .venv/test.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
+	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
+
+.venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) '.[export,cpu,bench]'
+	touch $@
+
+.venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) '.[export,cpu,bench,torch,dev]'
+	touch .venv/demo.stamp $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "mulo needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
