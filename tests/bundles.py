@@ -52,11 +52,10 @@ class Checkpoints:
 
 
 def prompt_encoder() -> WordPromptEncoder:
-    """Six words, one-hot, in up to two phrases."""
-    one_hot = np.eye(len(_WORDS) + 2, dtype=np.float32)
-    words = {word: row for row, word in enumerate(_WORDS)}
-    ends = frozenset({"circle", "square"})
-    return WordPromptEncoder(words, ends, one_hot[: len(_WORDS)], one_hot[len(_WORDS) :], _PREFIX)
+    """Six words, one-hot in each of two phrases and with or without "and"."""
+    words = {word: number for number, word in enumerate(_WORDS)}
+    table = np.eye(4 * len(_WORDS), dtype=np.float32)
+    return WordPromptEncoder(words, frozenset({"circle", "square"}), {"and": 1}, table, _PREFIX)
 
 
 def tiny_checkpoints(directory: Path, *, ratio: int = 2, text: bool = True) -> Checkpoints:

@@ -9,7 +9,7 @@ from mulo_engines.engine import Buffers, Call, Engine
 from mulo_runtime import MuloSD, Pipeline, Prompt, Request
 from numpy.typing import NDArray
 
-__all__ = ["ANY_METHOD", "FaultyEngine", "Faults", "MakePipeline", "request"]
+__all__ = ["ANY_METHOD", "Faults", "FaultyEngine", "MakePipeline", "request"]
 
 PROMPT = Prompt("red circle and blue square")
 ANY_METHOD = (MuloSD(rows_per_round=0), MuloSD(refresh="none"), MuloSD(draft="rows"))

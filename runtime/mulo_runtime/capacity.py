@@ -1,12 +1,21 @@
-"""How many slots of the cache log a method can fill at most."""
+"""How large the buffers of a lane have to be for the methods that it serves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from mulo_engines.manifest import Manifest
+from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
+
+from mulo_runtime.buckets import query_bucket
 from mulo_runtime.settings import Method, MuloSD, ZipAR
 
-__all__ = ["drafter_slots", "target_slots"]
+__all__ = ["drafter_slots", "lane_memory", "model_buffers", "target_slots"]
 
 Grid = tuple[int, int]
+
+_SLOT_ALIGNMENT = 8
+"""GPU attention kernels want a cache whose length is a multiple of this."""
 
 
 def target_slots(method: Method, grid: Grid, ratio: int) -> int:
@@ -32,3 +41,40 @@ def drafter_slots(method: Method, grid: Grid) -> int:
     step = method.rows_per_round or rows
     rounds = -(-rows // step)
     return drafted + rounds * (step + method.look_ahead) * cols
+
+
+def model_buffers(prefix: int, slots: int, queries: int) -> ModelBuffers:
+    """Sizes of a model's buffers.
+
+    Args:
+        prefix: P, positions of the condition.
+        slots: slots that are filled behind it.
+        queries: the largest number of queries of one pass; its bucket is the room that padding may need.
+    """
+    largest = query_bucket(queries)
+    filled = prefix + slots + largest
+    return ModelBuffers(slots=-(-filled // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT, queries=largest)
+
+
+def lane_memory(
+    manifest: Manifest, methods: Sequence[Method], *, lanes: int = 1, images: int = 1, queries: int = 256
+) -> MemoryPlan:
+    """Bytes of the weights and of the lanes' buffers.
+
+    Args:
+        manifest: sizes.
+        methods: the methods that the buffers must hold.
+        lanes: how many lanes there are.
+        images: N, how many images a lane decodes together.
+        queries: the largest number of queries of one pass.
+    """
+    prefix, grid = manifest.condition.length, (manifest.target.rows, manifest.target.cols)
+    draft_grid = manifest.drafter.rows, manifest.drafter.cols
+    queries = min(queries, grid[0] * grid[1])
+    return plan_memory(
+        manifest,
+        lanes=lanes,
+        images=images,
+        drafter=model_buffers(prefix, max(drafter_slots(method, draft_grid) for method in methods), queries),
+        target=model_buffers(prefix, max(target_slots(method, grid, manifest.ratio) for method in methods), queries),
+    )

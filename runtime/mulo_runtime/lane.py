@@ -7,13 +7,12 @@ from typing import Any
 
 from mulo_engines.engine import Engine
 from mulo_engines.errors import RequestError
-from mulo_engines.manifest import Manifest, ModelRecord
+from mulo_engines.manifest import Manifest
 from numpy.typing import NDArray
 
-from mulo_runtime.buckets import query_bucket
-from mulo_runtime.capacity import drafter_slots, target_slots
+from mulo_runtime.capacity import drafter_slots, model_buffers, target_slots
 from mulo_runtime.meter import Meter
-from mulo_runtime.model import CachedModel, ModelShape
+from mulo_runtime.model import CachedModel
 from mulo_runtime.pixels import GridGraph
 from mulo_runtime.sampler import SamplerBuffers
 from mulo_runtime.settings import Method, MuloSD, Sampling
@@ -22,9 +21,6 @@ __all__ = ["LANE_GRAPHS", "Lane"]
 
 LANE_GRAPHS = ("drafter", "target", "sampler", "upsampler", "downsampler", "decoder")
 """The graphs that a lane binds buffers to."""
-
-_SLOT_ALIGNMENT = 8
-"""GPU attention kernels want a cache whose length is a multiple of this."""
 
 
 class Lane:
@@ -56,18 +52,15 @@ class Lane:
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
         self.queries = min(queries, self.grid[0] * self.grid[1])
-        largest = query_bucket(self.queries)
-        self._sampler = SamplerBuffers(engines["sampler"], images, largest, manifest.vocabulary, self.meter)
         self._target_slots = max(target_slots(method, self.grid, self.ratio) for method in methods)
         self._drafter_slots = max(drafter_slots(method, self.draft_grid) for method in methods)
         prefix = manifest.condition.length
-
-        def model(engine: Engine, record: ModelRecord, slots: int) -> CachedModel:
-            capacity = -(-(prefix + slots + largest) // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT
-            return CachedModel(engine, record, ModelShape(images, prefix, capacity, largest), self._sampler, self.meter)
-
-        self.target = model(engines["target"], manifest.target, self._target_slots)
-        self.drafter = model(engines["drafter"], manifest.drafter, self._drafter_slots)
+        target = model_buffers(prefix, self._target_slots, self.queries)
+        drafter = model_buffers(prefix, self._drafter_slots, self.queries)
+        self._sampler = SamplerBuffers(engines["sampler"], images, target.queries, manifest.vocabulary, self.meter)
+        models = engines, images, prefix, self._sampler, self.meter
+        self.target = CachedModel("target", manifest.target, target, *models)
+        self.drafter = CachedModel("drafter", manifest.drafter, drafter, *models)
         self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
         self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
         self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import NonFiniteError, ShapeError
 from mulo_engines.manifest import ModelRecord
+from mulo_engines.memory import ModelBuffers
 from numpy.typing import NDArray
 
 from mulo_runtime.buckets import query_bucket, slot_bucket
@@ -18,26 +19,9 @@ from mulo_runtime.meter import Meter
 from mulo_runtime.sampler import Draws, SamplerBuffers
 from mulo_runtime.slots import SlotTable
 
-__all__ = ["CachedModel", "ModelShape"]
+__all__ = ["CachedModel"]
 
 Ids = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelShape:
-    """Sizes for which a model's buffers are made.
-
-    Attributes:
-        images: N, the images decoded together.
-        prefix: P, positions of the condition.
-        slots: S, the cache's capacity; `query_bucket` of the largest pass included.
-        queries: the largest number of queries of one pass.
-    """
-
-    images: int
-    prefix: int
-    slots: int
-    queries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,27 +41,41 @@ class CachedModel:
     """A drafter or a target on buffers that are allocated once.
 
     Image tokens are known by their index in raster order, 0 .. N-1; their sequence positions begin after the prefix.
+
+    Args:
+        name: "drafter" or "target", the graph's name among `engines`.
+        record: the model's size.
+        buffers: the sizes of its buffers.
+        engines: every graph by name.
+        images: N, the images decoded together.
+        prefix: P, positions of the condition.
+        sampler: draws from the logits.
+        meter: where passes are booked.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        name: str,
         record: ModelRecord,
-        shape: ModelShape,
+        buffers: ModelBuffers,
+        engines: Mapping[str, Engine],
+        images: int,
+        prefix: int,
         sampler: SamplerBuffers,
         meter: Meter,
     ) -> None:
-        self.slots = SlotTable(shape.images, shape.slots, shape.prefix + record.rows * record.cols)
-        self._engine, self._record, self._shape, self._sampler, self._meter = engine, record, shape, sampler, meter
-        batch, queries = 2 * shape.images, max(shape.queries, shape.prefix)
-        dtype = engine.inputs["k_cache.0"].dtype
-        self._cache = CacheBuffers(record.layers, batch, record.heads, shape.slots, record.head_dim, dtype)
-        self._mask = np.zeros(max(batch if shape.images > 1 else 1, 1) * queries * shape.slots, np.bool_)
+        self.slots = SlotTable(images, buffers.slots, prefix + record.rows * record.cols)
+        self._engine, self._record, self._sampler, self._meter = engines[name], record, sampler, meter
+        self._images, self._prefix, self._capacity = images, prefix, buffers.slots
+        batch, queries = 2 * images, max(buffers.queries, prefix)
+        dtype = self._engine.inputs["k_cache.0"].dtype
+        self._cache = CacheBuffers(record.layers, batch, record.heads, buffers.slots, record.head_dim, dtype)
+        self._mask = np.zeros((batch if images > 1 else 1) * queries * buffers.slots, np.bool_)
         self._ids = np.zeros((3, batch * queries), np.int64)
-        self._embeddings = np.zeros(batch * shape.prefix * record.dim, dtype)
+        self._embeddings = np.zeros(batch * prefix * record.dim, dtype)
         self._write_index = np.zeros(batch, np.int64)
         self._inputs: dict[tuple[int, int, int, int, int], _Inputs] = {}
-        self._cursor = [0] * shape.images
+        self._cursor = [0] * images
         self._halves = 1
 
     @property
@@ -150,7 +148,7 @@ class CachedModel:
         inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
         np.minimum(np.arange(first, first + rows), bucket - 1, out=inputs.logit_rows)
         for image, count in enumerate(counts):
-            self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._shape.prefix)
+            self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
         self._spread(inputs)
         draws = self._run(inputs, sum(counts), candidates, uniforms)
         self._cursor = [cursor + count for cursor, count in zip(self._cursor, counts, strict=True)]
@@ -161,11 +159,11 @@ class CachedModel:
 
         The caller refeeds everything from there on; everything before must lie in the log in raster order.
         """
-        self._cursor = [self._shape.prefix + token] * len(self._cursor)
+        self._cursor = [self._prefix + token] * len(self._cursor)
 
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""
-        self.slots.retire(image, positions + self._shape.prefix)
+        self.slots.retire(image, positions + self._prefix)
 
     def _place_prefix(self, mask: NDArray[np.bool_], image: int, visible: NDArray[np.bool_]) -> None:
         positions = np.arange(len(visible))
@@ -184,7 +182,7 @@ class CachedModel:
         self.slots.mask(image, positions, mask[:count])
         padding = len(ids) - count
         if padding:
-            ids[count:], places[count:] = (tokens[-1], positions[-1]) if count else (0, self._shape.prefix)
+            ids[count:], places[count:] = (tokens[-1], positions[-1]) if count else (0, self._prefix)
             mask[count:] = False
             own = np.arange(count, len(ids))
             mask[own, start + own] = True
@@ -192,14 +190,14 @@ class CachedModel:
 
     def _spread(self, inputs: _Inputs) -> None:
         """Copy what the conditional half reads to the null half."""
-        images = self._shape.images
+        images = self._images
         if self._halves == 2:
             for array in (inputs.token_ids, inputs.position_ids, inputs.write_index):
                 array[images:] = array[:images]
         self._spread_mask(inputs.attn_mask)
 
     def _spread_mask(self, mask: NDArray[np.bool_]) -> None:
-        images = self._shape.images
+        images = self._images
         if len(mask) > images:
             mask[images:] = mask[:images]
 
@@ -216,20 +214,20 @@ class CachedModel:
 
     def _bound(self, prefix: int, queries: int, rows: int, filled: int) -> _Inputs:
         """The inputs of a pass of this size, over a cache that has grown to hold `filled` slots."""
-        if filled > self._shape.slots:
+        if filled > self._capacity:
             raise ShapeError(
-                f"{self._engine.name}: the log is full", found=f"{filled} slots", expected=f"{self._shape.slots} slots"
+                f"{self._engine.name}: the log is full", found=f"{filled} slots", expected=f"{self._capacity} slots"
             )
-        slots = max(slot_bucket(filled, self._shape.slots), self._cache.slots)
+        slots = max(slot_bucket(filled, self._capacity), self._cache.slots)
         if slots != self._cache.slots:
-            self._cache.grow(self._halves * self._shape.images, slots)
+            self._cache.grow(self._halves * self._images, slots)
         key = (self._halves, prefix, queries, rows, slots)
         if key not in self._inputs:
             self._inputs[key] = self._bind(*key)
         return self._inputs[key]
 
     def _bind(self, halves: int, prefix: int, queries: int, rows: int, slots: int) -> _Inputs:
-        images, record = self._shape.images, self._record
+        images, record = self._images, self._record
         batch, total = halves * images, prefix + queries
         mask = _view(self._mask, batch if images > 1 else 1, 1, total, slots)
         arrays: dict[str, NDArray[Any]] = {

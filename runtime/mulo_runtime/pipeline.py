@@ -14,7 +14,9 @@ from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import BundleError, Cancelled, DeadlineExceeded, RequestError
+from mulo_engines.memory import available_memory
 
+from mulo_runtime.capacity import lane_memory
 from mulo_runtime.conditions import ConditionEncoder
 from mulo_runtime.decoders import decode
 from mulo_runtime.decoders.job import Job, Outcome
@@ -56,15 +58,11 @@ class Pipeline:
         methods: Sequence[Method] | None = None,
     ) -> None:
         self.bundle = bundle
-        try:
-            self.sampling = Sampling.from_mapping(bundle.manifest.sampling)
-            self.method = MuloSD.from_mapping(bundle.manifest.mulo)
-        except RequestError as error:
-            raise BundleError(f"{bundle.path}: the manifest's defaults are refused", found=error.what) from error
+        self.sampling, self.method = _defaults(bundle)
         self._engines = engines
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
-        held = (AutoRegressive(), ZipAR(), *(methods if methods is not None else [self.method]))
+        held = _held(bundle, methods)
         self._pool = LanePool([Lane(engines, bundle.manifest, images, queries, held) for _ in range(lanes)], queue)
 
     @classmethod
@@ -98,15 +96,18 @@ class Pipeline:
 
         Raises:
             BundleError: the bundle is refused.
+            OutOfMemory: weights and buffers do not fit the memory that is there; the sum is shown.
             EngineError: an engine cannot be loaded.
         """
         bundle = Bundle.open(Path(path), verify="full" if verify else "size")
+        held = _held(bundle, methods)
+        lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries).require(available_memory())
         loader = open_backend(backend, threads=threads, spinning=spinning)
         engines: dict[str, Engine] = {}
         try:
             for name in GRAPHS:
                 engines[name] = loader.load(bundle, name)
-            return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=methods)
+            return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=held)
         except BaseException:
             for engine in engines.values():
                 engine.close()
@@ -276,6 +277,19 @@ class _Run:
                 seconds=self._seconds,
             ),
         )
+
+
+def _defaults(bundle: Bundle) -> tuple[Sampling, MuloSD]:
+    """The sampling and the method that the bundle's manifest recommends."""
+    try:
+        return Sampling.from_mapping(bundle.manifest.sampling), MuloSD.from_mapping(bundle.manifest.mulo)
+    except RequestError as error:
+        raise BundleError(f"{bundle.path}: the manifest's defaults are refused", found=error.what) from error
+
+
+def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
+    """The methods that lanes are sized for."""
+    return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [_defaults(bundle)[1]]))
 
 
 def _until(request: Request) -> float | None:

@@ -12,7 +12,7 @@ from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_runtime import AutoRegressive, MuloSD, ZipAR
 from mulo_runtime.lane import LANE_GRAPHS, Lane
-from mulo_tools.memory import lane_memory
+from mulo_runtime.capacity import lane_memory
 
 RunMulo = Callable[..., Result]
 
