@@ -47,8 +47,9 @@ def _level(stem: str, inputs: int, outputs: int, count: int, *, attention: bool)
 
 
 def _middle(side: str, channels: int) -> Iterator[VqBlock]:
-    for index, kind in enumerate(("residual", "attention", "residual")):
-        yield VqBlock(kind, f"{side}.mid.{index}", channels, channels)
+    yield VqBlock("residual", f"{side}.mid.0", channels, channels)
+    yield VqBlock("attention", f"{side}.mid.1", channels, channels)
+    yield VqBlock("residual", f"{side}.mid.2", channels, channels)
 
 
 VQ16 = VqConfig(
