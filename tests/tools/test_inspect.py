@@ -11,8 +11,8 @@ from conftest import MakeBundle
 from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_runtime import AutoRegressive, MuloSD, ZipAR
-from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.capacity import lane_memory
+from mulo_runtime.lane import LANE_GRAPHS, Lane
 
 RunMulo = Callable[..., Result]
 
