@@ -24,7 +24,7 @@ class Machine(_Record):
 
     Attributes:
         processor: its model.
-        cores: cores that the process may use.
+        cores: cores of the machine.
         threads: threads of a timed engine call.
         system: operating system and architecture.
         python: version.
@@ -99,7 +99,7 @@ class Report(_Record):
 
 def describe_machine(threads: int) -> Machine:
     """This machine."""
-    cores = len(os.sched_getaffinity(0))
+    cores = os.cpu_count() or 1
     return Machine(
         processor=_processor(),
         cores=cores,

@@ -71,7 +71,7 @@ def _distribute(connections: Sequence[Connection[Any, Any]], works: Sequence[Wor
 def _answer(connection: Connection[Any, Any]) -> list[Scored]:
     try:
         answer: list[Scored] | MuloError = connection.recv()
-    except EOFError as error:
+    except (EOFError, ConnectionResetError) as error:
         raise EngineError(
             "a scoring process died", fix="free memory, or give fewer --workers or a smaller --batch"
         ) from error
