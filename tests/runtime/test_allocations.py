@@ -1,0 +1,60 @@
+"""After warm-up a pass allocates nothing of note."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from mulo_runtime import AutoRegressive, MuloSD, ZipAR
+from mulo_runtime.model import CachedModel
+from pipelines import MakePipeline, request
+
+LIMIT = 64 * 1024
+Watch = Callable[..., list[int]]
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    """`watch(extra)` returns a list that grows by the bytes that each pass allocates at once, `extra()` included."""
+    feed = CachedModel.feed
+
+    def start(extra: Callable[[], Any] = lambda: None) -> list[int]:
+        peaks: list[int] = []
+
+        def watched(self: CachedModel, *args: Any, **kwargs: Any) -> Any:
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            draws = feed(self, *args, **kwargs)
+            extra()
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+            return draws
+
+        monkeypatch.setattr(CachedModel, "feed", watched)
+        tracemalloc.start()
+        return peaks
+
+    yield start
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [AutoRegressive(), ZipAR(2), MuloSD(pool_k=4), MuloSD(pool_k=4, rows_per_round=0), MuloSD(pool_k=4, draft="rows")],
+    ids=str,
+)
+def test_no_pass_allocates_64_kib_after_warm_up(open_pipeline: MakePipeline, watch: Watch, method: Any) -> None:
+    opened = open_pipeline(ratio=4)
+    opened.generate(request(1, method))
+    peaks = watch()
+    opened.generate(request(1, method))
+    assert 0 < max(peaks) < LIMIT
+
+
+def test_an_allocation_of_64_kib_would_be_seen(open_pipeline: MakePipeline, watch: Watch) -> None:
+    opened = open_pipeline(ratio=4)
+    peaks = watch(lambda: np.zeros(LIMIT, np.uint8))
+    opened.generate(request(1, AutoRegressive()))
+    assert min(peaks) >= LIMIT
