@@ -57,4 +57,5 @@ class SlotTable:
 
     def mask(self, image: int, positions: NDArray[np.integer], out: NDArray[np.bool_]) -> None:
         """Fill `out` [T, S]: query t may attend to the live slots at or before its position."""
-        np.less_equal(self._position[image, : out.shape[1]], positions[:, None], out=out)
+        # One type on both sides: numpy would otherwise cast through buffers that it allocates.
+        np.less_equal(self._position[image, : out.shape[1]], positions.astype(np.int32)[:, None], out=out)
