@@ -10,7 +10,8 @@ from mulo_tools.reference.scenes import scenes_of
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
 from torch import Tensor
 
-CONFIG = GPTConfig(grid=4, layers=2, text_width=27, width=32, heads=2, hidden=48, vocabulary=50)
+WIDTH = scene_prompt_encoder().width
+CONFIG = GPTConfig(grid=4, layers=2, text_width=WIDTH, width=32, heads=2, hidden=48, vocabulary=50)
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def test_parameters_have_the_published_names_and_shapes(model: GPT) -> None:
     }
     assert shapes == {
         "tok_embeddings.weight": (50, 32),
-        "cls_embedding.cap_proj.fc1.weight": (32, 27),
+        "cls_embedding.cap_proj.fc1.weight": (32, WIDTH),
         "cls_embedding.cap_proj.fc2.weight": (32, 32),
-        "cls_embedding.uncond_embedding": (12, 27),
+        "cls_embedding.uncond_embedding": (12, WIDTH),
         "norm.weight": (32,),
         "output.weight": (50, 32),
     } | {f"layers.{index}.{name}": shape for index in range(2) for name, shape in layer.items()}

@@ -13,7 +13,8 @@ from mulo_tools.reference.training import Budget, Replicas
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
 from torch import Tensor
 
-CONFIG = GPTConfig(grid=2, layers=1, text_width=27, width=16, heads=2, hidden=24, vocabulary=20)
+WIDTH = scene_prompt_encoder().width
+CONFIG = GPTConfig(grid=2, layers=1, text_width=WIDTH, width=16, heads=2, hidden=24, vocabulary=20)
 RECIPE = GPTRecipe(batch=4, warm_up=2, memory=4)
 VQ_RECIPE = VQRecipe(batch=4, continuous_steps=3, pool_steps=3, restart_every=2, warm_up=2)
 
@@ -84,7 +85,7 @@ def test_every_epoch_shows_every_example_once(data: TokenData) -> None:
 def test_a_deepened_model_computes_what_the_shallow_one_did(data: TokenData) -> None:
     torch.manual_seed(0)
     shallow = GPT(CONFIG)
-    deep = GPT(GPTConfig(grid=2, layers=3, text_width=27, width=16, heads=2, hidden=24, vocabulary=20))
+    deep = GPT(GPTConfig(grid=2, layers=3, text_width=WIDTH, width=16, heads=2, hidden=24, vocabulary=20))
     deep.load_state_dict(deepen(shallow.state_dict(), 3))
     inputs = (data.features, data.text_mask, torch.zeros(10, 3, dtype=torch.int64))
     with torch.no_grad():

@@ -18,6 +18,8 @@ from mulo_tools.reference.vq import VQTokenizer, encode_pictures, to_pixels
 
 BATCH = 48
 """Prompts that are sampled at a time."""
+TEMPERATURES = (0.8, 0.9, 1.0)
+GUIDANCES = (1.5, 3.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,25 @@ def score_model(model: GPT, tokenizer: VQTokenizer, seeds: Sequence[int], sampli
         drawn = Sampling(sampling.temperature, sampling.guidance, sampling.seed + start)
         pictures.append(decode_pictures(tokenizer, sample_tokens(model, encoder, captions, drawn)))
     return score_pictures(np.concatenate(pictures), scenes)
+
+
+def choose_sampling(model: GPT, tokenizer: VQTokenizer, seeds: Sequence[int]) -> dict[Sampling, Score]:
+    """Scores on tuning prompts of all temperatures at the middle guidance, then of the other guidances at the best."""
+    middle = GUIDANCES[len(GUIDANCES) // 2]
+    scores: dict[Sampling, Score] = {}
+    for temperature in TEMPERATURES:
+        sampling = Sampling(temperature, middle)
+        scores[sampling] = score_model(model, tokenizer, seeds, sampling)
+    best = best_sampling(scores)
+    for guidance in (guidance for guidance in GUIDANCES if guidance != middle):
+        sampling = Sampling(best.temperature, guidance)
+        scores[sampling] = score_model(model, tokenizer, seeds, sampling)
+    return scores
+
+
+def best_sampling(scores: dict[Sampling, Score]) -> Sampling:
+    """The sampling with the best score, the earliest of equals."""
+    return max(scores, key=lambda sampling: scores[sampling].correct)
 
 
 def score_reconstructions(tokenizer: VQTokenizer, seeds: Sequence[int], px: int) -> Score:

@@ -4,7 +4,6 @@ Every stage can be interrupted and started again; run it under torchrun to train
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,14 +12,15 @@ import torch
 from safetensors.torch import load_file
 
 from mulo_tools.reference.dataset import load_pictures, load_tokens
+from mulo_tools.reference.evaluate import best_sampling, choose_sampling, score_model, score_reconstructions
 from mulo_tools.reference.gpt import GPTConfig
 from mulo_tools.reference.progress import History
-from mulo_tools.reference.scenes import TRAINING_SEEDS, scenes_of
+from mulo_tools.reference.scenes import HELD_OUT_SEEDS, TRAINING_SEEDS, TUNING_SEEDS, scenes_of
 from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, TokenData
 from mulo_tools.reference.train_vq import VQRecipe, VQTraining
 from mulo_tools.reference.training import Budget, Replicas
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
-from mulo_tools.reference.weights_file import save_gpt, save_tokenizer
+from mulo_tools.reference.weights_file import load_gpt, load_tokenizer, save_gpt, save_tokenizer
 
 VQ_FILE = "vq.safetensors"
 PROMPT_FILE = "prompt.safetensors"
@@ -46,19 +46,23 @@ class Stage:
 STAGES = {
     "drafter": Stage("drafter-32px.safetensors", px=32, layers=3, batch=48, minutes=10),
     "target-64": Stage("target-64px.safetensors", px=64, layers=6, batch=12, minutes=30, parent="drafter"),
-    "target-128": Stage("target-128px.safetensors", px=128, layers=6, batch=6, minutes=64, parent="target-64"),
+    "target-128": Stage("target-128px.safetensors", px=128, layers=6, batch=4, minutes=64, parent="target-64"),
 }
 
 
 @click.command("reference")
-@click.option("--stage", type=click.Choice(["vq", *STAGES, "all"]), default="all", show_default=True)
+@click.option("--stage", type=click.Choice(["vq", *STAGES, "all", "scores"]), default="all", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build/reference"), show_default=True)
 @click.option("--minutes", type=float, help="Training time of each stage instead of its own.")
 @click.option("--resume/--restart", default=True, help="Go on from the last checkpoint, or begin again.")
 @click.option("--workers", default=2, show_default=True, help="Processes that render and encode training data.")
-def train_command(stage: str, out: Path, minutes: float | None, resume: bool, workers: int) -> None:
-    """Train the reference family: tokenizer, drafter and targets."""
+@click.option("--prompts", default=192, show_default=True, help="Held-out prompts to score with; half as many to tune.")
+def train_command(stage: str, out: Path, minutes: float | None, resume: bool, workers: int, prompts: int) -> None:
+    """Train the reference family: tokenizer, drafter and targets; or score trained weights."""
     torch.set_num_threads(1)
+    if stage == "scores":
+        score_family(out, prompts)
+        return
     replicas = Replicas()
     for name in ("vq", *STAGES) if stage == "all" else (stage,):
         checkpoint = out / f"{name}.checkpoint"
@@ -104,23 +108,51 @@ def load_examples(out: Path, px: int, workers: int) -> TokenData:
     return TokenData(torch.from_numpy(features), torch.from_numpy(mask), tokens)
 
 
+def score_family(out: Path, prompts: int) -> None:
+    """Choose temperature and guidance of every GPT on tuning prompts, score it on held-out ones, record both.
+
+    The ceiling is the score of reconstructed ground-truth pictures of the same scenes.
+    """
+    tokenizer = load_tokenizer(out / VQ_FILE)
+    for name, stage in STAGES.items():
+        model = load_gpt(out / stage.file)
+        tuning = choose_sampling(model, tokenizer, TUNING_SEEDS[: prompts // 2])
+        sampling = best_sampling(tuning)
+        held_out = HELD_OUT_SEEDS[:prompts]
+        update_record(
+            out,
+            f"{name} scores",
+            {
+                "sampling": asdict(sampling),
+                "tuning": [asdict(setting) | {"correct": score.correct} for setting, score in tuning.items()],
+                "held_out": asdict(score_model(model, tokenizer, held_out, sampling)),
+                "ceiling": asdict(score_reconstructions(tokenizer, held_out, stage.px)),
+            },
+        )
+
+
 def write_record(out: Path, stage: str, recipe: dict[str, object], history: History, replicas: Replicas) -> None:
     """Add to the record how a stage was trained: recipe, replicas, steps, minutes and the loss along the way."""
-    path = out / RECORD_FILE
-    record = json.loads(path.read_text()) if path.exists() else {}
     steps, seconds, loss = history[-1]
-    record[stage] = {
+    entry = {
         "recipe": recipe,
         "replicas": replicas.count,
         "steps": steps,
         "minutes": round(seconds / 60, 1),
         "loss": round(loss, 4),
-        "history": thinned(history),
+        "loss_by_step": thinned(history),
     }
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    update_record(out, stage, entry)
 
 
-def thinned(history: History, entries: int = 20) -> Sequence[tuple[int, int, float]]:
-    """About `entries` evenly spaced entries of a history, the last one among them."""
+def update_record(out: Path, key: str, entry: dict[str, object]) -> None:
+    """Set one entry of the record beside the weights."""
+    path = out / RECORD_FILE
+    record = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(record | {key: entry}, indent=1) + "\n")
+
+
+def thinned(history: History, entries: int = 20) -> dict[int, float]:
+    """Loss by step at about `entries` evenly spaced entries of a history, the last one among them."""
     stride = max(1, len(history) // entries)
-    return [(step, round(seconds), round(loss, 4)) for step, seconds, loss in history[::-1][::stride][::-1]]
+    return {step: round(loss, 4) for step, _, loss in history[::-1][::stride][::-1]}
