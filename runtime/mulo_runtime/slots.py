@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 __all__ = ["SlotTable"]
 
+_COMPARED_AT_ONCE = 4096
+"""Numpy compares through a buffer of 8 bytes an element, 64 KiB at the most; this keeps it at half of that."""
+
 
 class SlotTable:
     """What the slots of one model's cache hold, for every image of a lane.
@@ -57,5 +60,8 @@ class SlotTable:
 
     def mask(self, image: int, positions: NDArray[np.integer], out: NDArray[np.bool_]) -> None:
         """Fill `out` [T, S]: query t may attend to the live slots at or before its position."""
-        # One type on both sides: numpy would otherwise cast through buffers that it allocates.
-        np.less_equal(self._position[image, : out.shape[1]], positions.astype(np.int32)[:, None], out=out)
+        position = self._position[image, : out.shape[1]]
+        rows = max(_COMPARED_AT_ONCE // out.shape[1], 1)
+        for start in range(0, len(positions), rows):
+            queries = positions[start : start + rows].astype(np.int32)
+            np.less_equal(position, queries[:, None], out=out[start : start + rows])
