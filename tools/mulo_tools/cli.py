@@ -20,6 +20,13 @@ _COMMANDS = {
     "bench": LazyCommand(
         "mulo_tools.bench.command", "bench_command", "Measure quality and time of every method.", "cpu,export,bench"
     ),
+    "bench-step": LazyCommand(
+        "mulo_tools.bench.step_cost", "step_command", "Compare a step of plain decoding with bare engines.", "cpu,bench"
+    ),
+    "bench-torch": LazyCommand(
+        "mulo_tools.bench.torch_baseline", "torch_command", "Compare plain decoding with PyTorch.", "cpu,bench,torch"
+    ),
+    "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),
 }
