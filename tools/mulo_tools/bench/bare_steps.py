@@ -1,0 +1,76 @@
+"""The engine runs of one plainly decoded image with nothing between them: the floor under any runtime."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from mulo_engines.backend import Backend
+from mulo_engines.bundle import Bundle
+from mulo_engines.engine import Call, Engine, TensorSpec
+from mulo_runtime.buckets import slot_bucket
+from numpy.typing import NDArray
+
+__all__ = ["BareSteps"]
+
+
+class BareSteps:
+    """Runs target and sampler once per image token, over a cache as long as plain decoding has it at that token.
+
+    Inputs are written once and stay as they are, so nothing but `Call.run` is timed.
+
+    Args:
+        bundle: brings the graphs and the sizes.
+        backend: loads the engines, set up as the pipeline's are.
+    """
+
+    def __init__(self, bundle: Bundle, backend: Backend) -> None:
+        manifest = bundle.manifest
+        self._target, self._sampler = (backend.load(bundle, name) for name in ("target", "sampler"))
+        halves = 2 if manifest.sampling.get("guidance_scale", 1) > 1 else 1
+        logits = np.zeros((halves, 1, manifest.vocabulary), np.float32)
+        self._draw = _bind(self._sampler, {"B": halves, "N": 1, "R": 1}, logits)
+        tokens = manifest.target.rows * manifest.target.cols
+        lengths = [slot_bucket(manifest.condition.length + token, sys.maxsize) for token in range(1, tokens)]
+        sizes = {"B": halves, "M": 1, "C": 0, "Q": 1, "T": 1, "R": 1}
+        calls = {slots: _bind(self._target, {**sizes, "S": slots}, logits) for slots in sorted(set(lengths))}
+        self._passes: list[Call] = [calls[slots] for slots in lengths]
+
+    @property
+    def count(self) -> int:
+        """Steps that `run` takes."""
+        return len(self._passes)
+
+    def run(self) -> float:
+        """Run all steps; returns seconds."""
+        draw = self._draw
+        start = perf_counter()
+        for step in self._passes:
+            step.run()
+            draw.run()
+        return perf_counter() - start
+
+    def close(self) -> None:
+        """Free the engines."""
+        self._target.close()
+        self._sampler.close()
+
+
+def _bind(engine: Engine, sizes: dict[str, int], logits: NDArray[np.float32]) -> Call:
+    """Bind blank buffers of `sizes`; `logits` passes from one engine to the other, the cache is updated in place."""
+    buffers = {spec.name: _blank(spec, sizes) for spec in engine.inputs.values()}
+    for spec in engine.outputs.values():
+        source = spec.name.replace("_cache_out.", "_cache.")
+        buffers[spec.name] = buffers[source] if source in buffers else _blank(spec, sizes)
+    return engine.bind({**buffers, "logits": logits})
+
+
+def _blank(spec: TensorSpec, sizes: dict[str, int]) -> NDArray[Any]:
+    """Zeros, or ones where a zero would mean something else than "any value": masks, scales, temperatures."""
+    shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
+    return np.ones(shape, spec.dtype) if spec.name in _ONES else np.zeros(shape, spec.dtype)
+
+
+_ONES = frozenset({"attn_mask", "guidance_scale", "temperature", "top_p", "pool_k"})
