@@ -100,9 +100,9 @@ class GraphBuilder:
         self._nodes.append(node)
         return list(names)
 
-    def cast(self, value: Value, dtype: str) -> Value:
-        """`value` as `dtype`."""
-        return self.op("Cast", value, to=_TYPES[dtype])
+    def cast(self, value: Value, dtype: str, name: str | None = None) -> Value:
+        """`value` as `dtype`, called `name` where given."""
+        return self.op("Cast", value, name=name, to=_TYPES[dtype])
 
     def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
         """`value` cut along `axis` into parts of the given sizes."""

@@ -29,7 +29,8 @@ def decoder_graph(config: VqConfig, file: TensorFile, location: str, rounding: s
     image = decode_tokens(VqScope(graph, config, file, location), token_ids)
     image = graph.op("Clip", image, graph.constant(-1, "float32"), graph.constant(1, "float32"))
     scaled = graph.op("Mul", image, graph.constant(127.5, "float32"))
-    levels = graph.cast(graph.op("Add", scaled, graph.constant(ROUNDINGS[rounding], "float32")), "uint8")
-    pixels = graph.op("Transpose", levels, perm=[0, 2, 3, 1], name="image")
+    levels = graph.op("Add", scaled, graph.constant(ROUNDINGS[rounding], "float32"))
+    # TensorRT has 8-bit values nowhere but at its outputs: the cast comes last.
+    pixels = graph.cast(graph.op("Transpose", levels, perm=[0, 2, 3, 1]), "uint8", name="image")
     graph.output("image", pixels, "uint8", ["N", "H", "W", 3])
     return graph

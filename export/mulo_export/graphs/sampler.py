@@ -87,6 +87,10 @@ def _first(graph: GraphBuilder, around: Value) -> Value:
 
 
 def _mass(graph: GraphBuilder, around: Value, pool_k: Value, largest: int) -> Value:
-    """Sum over the first `pool_k`; a mask, for the shapes of a captured graph must not depend on a request."""
+    """Sum over the first `pool_k`, by a mask, so that no shape depends on a request.
+
+    A product of matrices would do it in one node, but a GPU may round its terms to ten bits.
+    """
     within = graph.op("Less", graph.constant(np.arange(largest), "int64"), pool_k)
-    return graph.op("MatMul", around, graph.cast(within, "float32"), name="candidate_mass")
+    pooled = graph.op("Mul", around, graph.cast(within, "float32"))
+    return graph.op("ReduceSum", pooled, graph.constant([-1], "int64"), keepdims=0, name="candidate_mass")
