@@ -10,7 +10,7 @@ from mulo_export.checkpoints.vq import VqBlock, VqConfig
 from mulo_export.codebook import normalised_codebook
 from mulo_export.graphs.builder import GraphBuilder, Value
 
-__all__ = ["VqScope", "decode_tokens", "encode_image", "image_latent", "vq_decode_graph", "vq_encode_graph"]
+__all__ = ["VqScope", "decode_tokens", "encode_image", "vq_decode_graph", "vq_encode_graph"]
 
 _AROUND = (1, 1, 1, 1)
 _RIGHT_AND_BELOW = (0, 0, 1, 1)
@@ -51,7 +51,7 @@ def vq_encode_graph(config: VqConfig, file: TensorFile, location: str) -> GraphB
     """Declare image [N, 3, H, W] in -1..1 -> latent [N, code_size, h, w], token_ids [N, h, w]."""
     graph = GraphBuilder("vq_encode")
     scope = VqScope(graph, config, file, location)
-    latent = image_latent(scope, graph.input("image", "float32", ["N", 3, "H", "W"]))
+    latent = _latent(scope, graph.input("image", "float32", ["N", 3, "H", "W"]))
     graph.output("latent", latent, "float32", ["N", config.code_size, "h", "w"])
     graph.output("token_ids", _nearest_code(scope, latent), "int64", ["N", "h", "w"])
     return graph
@@ -67,10 +67,10 @@ def decode_tokens(scope: VqScope, token_ids: Value) -> Value:
 
 def encode_image(scope: VqScope, image: Value) -> Value:
     """Image [N, 3, H, W] -> tokens [N, h, w]."""
-    return _nearest_code(scope, image_latent(scope, image))
+    return _nearest_code(scope, _latent(scope, image))
 
 
-def image_latent(scope: VqScope, image: Value) -> Value:
+def _latent(scope: VqScope, image: Value) -> Value:
     """Image [N, 3, H, W] -> vectors [N, code_size, h, w], to be compared with the codebook."""
     return _convolve(scope, "quant_conv", _side(scope, "encoder", image, scope.config.encoder))
 
@@ -135,7 +135,10 @@ def _convolve(
 
 
 def _normalise(scope: VqScope, stem: str, x: Value) -> Value:
-    """Group norm: one mean and variance for all positions of a group of channels."""
+    """Group norm: one mean and variance for all positions of a group of channels.
+
+    ONNX Runtime has a kernel for `InstanceNormalization` but expands `GroupNormalization`: a sixth more for a decoder.
+    """
     graph, groups = scope.graph, scope.config.groups
     one, zero = graph.constant([1] * groups, "float32"), graph.constant([0] * groups, "float32")
     grouped = graph.op("Reshape", x, graph.constant([0, groups, -1], "int64"))
