@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 from mulo_engines.command import CommandGroup
-from mulo_engines.errors import EngineUnavailable
+from mulo_engines.errors import MuloError
 
 __all__ = ["LazyCommand", "LazyGroup"]
 
@@ -34,14 +34,14 @@ class LazyCommand:
         """Import the command.
 
         Raises:
-            EngineUnavailable: a library that it needs is not installed.
+            MuloError: a library that it needs is not installed.
         """
         try:
             command = getattr(import_module(self.module), self.attribute)
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("mulo_"):
                 raise
-            raise EngineUnavailable(
+            raise MuloError(
                 f"this command needs {error.name!r}, which is not installed", fix=f"pip install 'mulo[{self.extra}]'"
             ) from error
         if not isinstance(command, click.Command):
