@@ -18,7 +18,7 @@ class Sampling:
     Attributes:
         guidance_scale: s of u + s (c - u), with c the conditional and u the null logits; 1 or less turns guidance off.
         temperature: divides the logits; 0 takes the most probable token.
-        top_k: keeps the k largest logits, ties included; 0 keeps all.
+        top_k: keeps the k largest logits, ties included; 0 keeps all, and 3840 is the most that TensorRT can sort.
         top_p: keeps the smallest set of tokens whose probability reaches it; 1 keeps all.
     """
 
@@ -30,7 +30,7 @@ class Sampling:
     def __post_init__(self) -> None:
         _require("guidance_scale", self.guidance_scale, 0 <= self.guidance_scale < float("inf"), "0 or more")
         _require("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 or more")
-        _require("top_k", self.top_k, self.top_k >= 0, "0 or more")
+        _require("top_k", self.top_k, 0 <= self.top_k <= _TOP_K_LIMIT, f"0 to {_TOP_K_LIMIT}")
         _require("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, at most 1")
 
     @property
@@ -148,6 +148,7 @@ Method = AutoRegressive | ZipAR | MuloSD
 """A way to decode an image."""
 
 _T = TypeVar("_T")
+_TOP_K_LIMIT = 3840
 _NAMES: Mapping[type[Any], str] = {AutoRegressive: "ar", ZipAR: "zipar", MuloSD: "mulo-sd"}
 
 

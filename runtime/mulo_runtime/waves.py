@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -53,14 +52,22 @@ def plan_waves(
     columns = order.shape[1]
     offset = first_row * columns
     flat = order.ravel()
-    drawn = np.flatnonzero(flat >= 0)
-    by_wave = drawn[np.argsort(flat[drawn], kind="stable")]
+    targets = np.flatnonzero(flat >= 0)
+    targets = targets[np.argsort(flat[targets], kind="stable")]
     waves = int(flat.max(initial=-1)) + 1
-    bounds = np.searchsorted(flat[by_wave], np.arange(waves + 1))
-    refreshed = _refreshed(flat, drawn, waves) if refresh else [_NONE] * waves
+    fed = targets - 1
+    sources = _sources(flat, targets, columns) if surrogate == "latest" else fed
+    refreshed = _refreshed(flat, targets, waves) if refresh else _NONE
+    # Within a wave, what is drawn comes before what is only refreshed.
+    wave_of = np.concatenate([flat[targets], flat[refreshed] + 1])
+    by_wave = np.argsort(wave_of, kind="stable")
+    fed = np.concatenate([fed, refreshed])[by_wave]
+    sources = np.concatenate([sources, refreshed])[by_wave]
+    drawn = np.searchsorted(flat[targets], np.arange(waves + 1))
+    queried = np.searchsorted(wave_of[by_wave], np.arange(waves + 1))
     planned = [
-        _wave(flat, by_wave[start:stop], refreshed[wave], columns, offset, surrogate)
-        for wave, (start, stop) in enumerate(pairwise(bounds))
+        _wave(targets[t0:t1] + offset, fed[q0:q1] + offset, sources[q0:q1] + offset)
+        for (t0, t1), (q0, q1) in zip(pairwise(drawn), pairwise(queried), strict=True)
     ]
     if widest is None:
         return planned
@@ -70,21 +77,19 @@ def plan_waves(
 _NONE: Positions = np.empty(0, np.int64)
 
 
-def _wave(flat: Positions, targets: Positions, refreshed: Positions, columns: int, offset: int, surrogate: str) -> Wave:
+def _wave(targets: Positions, fed: Positions, sources: Positions) -> Wave:
+    borrowed = sources != fed
+    return Wave(targets, fed, sources, fed[borrowed] if borrowed.any() else _NONE)
+
+
+def _sources(flat: Positions, targets: Positions, columns: int) -> Positions:
+    """Per target the predecessor, or where that is still to be drawn, the latest token of its row (ZipAR)."""
     predecessors = targets - 1
     sources = predecessors.copy()
     pending = (predecessors >= 0) & (flat[predecessors] >= flat[targets])
-    if surrogate == "latest" and pending.any():
-        for index in np.flatnonzero(pending):
-            sources[index] = _latest_in_row(flat, int(predecessors[index]), int(flat[targets[index]]), columns)
-    provisional = predecessors[sources != predecessors]
-    extra = refreshed[~np.isin(refreshed, predecessors)]
-    return Wave(
-        targets + offset,
-        np.concatenate([predecessors, extra]) + offset,
-        np.concatenate([sources, extra]) + offset,
-        provisional + offset,
-    )
+    for index in np.flatnonzero(pending):
+        sources[index] = _latest_in_row(flat, int(predecessors[index]), int(flat[targets[index]]), columns)
+    return sources
 
 
 def _latest_in_row(flat: Positions, position: int, wave: int, columns: int) -> int:
@@ -95,11 +100,10 @@ def _latest_in_row(flat: Positions, position: int, wave: int, columns: int) -> i
     return start + int(done[-1]) if len(done) else position
 
 
-def _refreshed(flat: Positions, drawn: Positions, waves: int) -> Sequence[Positions]:
-    """Per wave, the tokens drawn in the wave before that no later wave feeds as a predecessor."""
+def _refreshed(flat: Positions, targets: Positions, waves: int) -> Positions:
+    """The tokens that no later wave feeds as a predecessor, but for those of the last wave."""
     successors = np.append(flat[1:], -1)
-    ends = drawn[successors[drawn] <= flat[drawn]]
-    return [ends[flat[ends] == wave - 1] for wave in range(waves)]
+    return targets[(successors[targets] <= flat[targets]) & (flat[targets] < waves - 1)]
 
 
 def _split(wave: Wave, widest: int) -> list[Wave]:

@@ -16,6 +16,7 @@ from mulo_runtime import AutoRegressive, MuloSD, Sampling, ZipAR, method_name, m
         (Sampling, {"temperature": float("nan")}),
         (Sampling, {"guidance_scale": float("inf")}),
         (Sampling, {"top_k": -1}),
+        (Sampling, {"top_k": 3841}),
         (Sampling, {"top_p": 0.0}),
         (ZipAR, {"window": 0}),
         (ZipAR, {"schedule": "eager"}),
