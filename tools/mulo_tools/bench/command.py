@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from mulo_tools.bench.cases import SPLITS, Case, cases_of
 from mulo_tools.bench.methods import chosen_methods
 from mulo_tools.bench.profile import profile_table
+from mulo_tools.bench.reconstruction import reconstruction_textures
 from mulo_tools.bench.report import Report, describe_machine, write_report
 from mulo_tools.bench.rows import MINIMUM_TEXTURES, make_row
 from mulo_tools.bench.scoring import Scored, ScorerSettings, split_work
@@ -47,7 +48,9 @@ class _Bench:
 @click.command("bench")
 @click.argument("bundle", type=_PATH)
 @click.option("--images", default=30, show_default=True, type=click.IntRange(0), help="Images timed per method.")
-@click.option("--prompts", default=1000, show_default=True, type=click.IntRange(0), help="Images scored per method.")
+@click.option(
+    "--prompts", default=1000, show_default=True, type=click.IntRange(0, 100_000), help="Images scored per method."
+)
 @click.option("--split", type=click.Choice(list(SPLITS)), default="tune", show_default=True, help="Held-out prompts.")
 @click.option("--method", "specs", multiple=True, help='Such as "mulo-sd tau=0.1"; repeat it. [default: a set]')
 @click.option("--threads", default=0, type=click.IntRange(0), help="Threads of timed engine calls; 0 is all cores.")
@@ -93,12 +96,7 @@ def bench_command(
     )
     if json_path is not None:
         write_report(report, json_path)
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    console.print(report_table(report))
-    if profile and images:
-        for method in bench.methods:
-            if isinstance(method, MuloSD):
-                console.print(profile_table(method, timed))
+    _print(report, timed if profile else [])
 
 
 def _time(bench: _Bench, cases: Sequence[Case], threads: int) -> list[Timed]:
@@ -127,10 +125,19 @@ def _score(
 
 
 def _textures(bench: _Bench, split: str, cache: Path | None) -> NDArray[np.float64]:
-    from mulo_tools.bench.reconstruction import reconstruction_textures
+    task = bench.progress.add_task("reconstructed pictures", total=_RECONSTRUCTIONS)
+    textures = reconstruction_textures(bench.bundle, split, _RECONSTRUCTIONS, cache)
+    bench.progress.advance(task, _RECONSTRUCTIONS)
+    return textures
 
-    bench.progress.add_task("reconstructed pictures", total=None)
-    return reconstruction_textures(bench.bundle, split, _RECONSTRUCTIONS, cache)
+
+def _print(report: Report, profiled: Sequence[Timed]) -> None:
+    """The table, and where the time of MuLo-SD's `profiled` images went."""
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    console.print(report_table(report))
+    for method in dict.fromkeys(image.method for image in profiled):
+        if isinstance(method, MuloSD):
+            console.print(profile_table(method, profiled))
 
 
 def _progress() -> Progress:
