@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ class WordPromptEncoder:
         relations: number of every word that relates phrases, 1 .. C-1; the first one in a prompt counts, none is 0.
         word_features: the table, [C * K * W, E]; K is how many phrases are told apart, the last serves all later ones.
         length: P, the number of positions every prompt is padded to.
+        expressions: number of every pair of adjacent words that means something together ("red circle"), 0 .. X-1.
+        expression_features: [C * K * X, E], added to the feature of an expression's last word.
     """
 
     def __init__(
@@ -39,14 +42,19 @@ class WordPromptEncoder:
         relations: Mapping[str, int],
         word_features: NDArray[np.float32],
         length: int,
+        expressions: Mapping[str, int] | None = None,
+        expression_features: NDArray[np.float32] | None = None,
     ) -> None:
         self.words = dict(words)
         self.phrase_ends = phrase_ends
         self.relations = dict(relations)
         self.word_features = word_features
         self.length = length
+        self.expressions = dict(expressions or {})
+        self.expression_features = word_features[:0] if expression_features is None else expression_features
         contexts, names = 1 + max(relations.values(), default=0), 1 + max(words.values())
-        self._table = word_features.reshape(contexts, -1, names, word_features.shape[1])
+        self._table = word_features.reshape(contexts, -1, names, self.width)
+        self._pairs = self.expression_features.reshape(contexts, self._table.shape[1], -1, self.width)
 
     @property
     def width(self) -> int:
@@ -91,18 +99,24 @@ class WordPromptEncoder:
         phrases = np.minimum(np.cumsum(ends) - ends, self._table.shape[1] - 1)
         relation = next((self.relations[word] for word in words if word in self.relations), 0)
         features: NDArray[np.float32] = self._table[relation, phrases, [self.words[word] for word in words]]
+        for place, pair in enumerate(pairwise(words), start=1):
+            number = self.expressions.get(" ".join(pair))
+            if number is not None:
+                features[place] += self._pairs[relation, phrases[place], number]
         return features
 
     def save(self, path: Path) -> None:
-        """Write everything to one safetensors file: the table as a tensor, the rest as JSON in its metadata."""
+        """Write everything to one safetensors file: tables as tensors, the rest as JSON in its metadata."""
         metadata = {
             "family": "word-prompt",
             "words": json.dumps(self.words),
             "phrase_ends": json.dumps(sorted(self.phrase_ends)),
             "relations": json.dumps(self.relations),
+            "expressions": json.dumps(self.expressions),
             "length": str(self.length),
         }
-        save_file({"word_features": self.word_features}, path, metadata)
+        tables = {"word_features": self.word_features, "expression_features": self.expression_features}
+        save_file(tables, path, metadata)
 
     @classmethod
     def load(cls, path: Path) -> WordPromptEncoder:
@@ -115,4 +129,6 @@ class WordPromptEncoder:
                 relations=json.loads(metadata["relations"]),
                 word_features=file.get_tensor("word_features"),
                 length=int(metadata["length"]),
+                expressions=json.loads(metadata["expressions"]),
+                expression_features=file.get_tensor("expression_features"),
             )

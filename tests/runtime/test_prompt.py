@@ -54,6 +54,16 @@ def test_phrases_beyond_the_table_share_its_last_rows(encoder: WordPromptEncoder
     assert features[0].argmax(-1).tolist() == [row(0, 0, "circle")] + [row(0, 1, "circle")] * 5
 
 
+def test_an_expression_adds_its_feature_to_its_last_word() -> None:
+    words = np.pad(np.eye(4, dtype=np.float32), ((0, 0), (0, 2)))
+    pairs = np.pad(np.eye(2, dtype=np.float32), ((0, 0), (4, 0)))
+    numbers = {"red": 0, "circle": 1}
+    encoder = WordPromptEncoder(numbers, frozenset({"circle"}), {}, words, 3, {"red circle": 0}, pairs)
+    features, _ = encoder.encode(["red circle red", "circle red circle"])
+    assert [np.nonzero(feature)[0].tolist() for feature in features[0]] == [[0], [1, 4], [2]]
+    assert [np.nonzero(feature)[0].tolist() for feature in features[1]] == [[1], [2], [3, 5]]
+
+
 def test_the_set_of_features_tells_which_word_belongs_to_which_phrase(encoder: WordPromptEncoder) -> None:
     features, _ = encoder.encode(["red circle blue square", "blue circle red square"])
     first, second = ({tuple(feature) for feature in prompt} for prompt in features)
@@ -80,7 +90,7 @@ def test_an_encoder_is_the_same_after_saving_and_loading(encoder: WordPromptEnco
     path = tmp_path / "prompt.safetensors"
     encoder.save(path)
     loaded = WordPromptEncoder.load(path)
-    for name in ("words", "phrase_ends", "relations", "length", "width"):
+    for name in ("words", "phrase_ends", "relations", "expressions", "length", "width"):
         assert getattr(loaded, name) == getattr(encoder, name)
     for before, after in zip(encoder.encode(["a blue square"]), loaded.encode(["a blue square"]), strict=True):
         assert np.array_equal(before, after)

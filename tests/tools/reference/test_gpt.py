@@ -76,6 +76,13 @@ def test_rotation_turns_adjacent_pairs_by_row_then_column(model: GPT) -> None:
         assert turned[2 * pair : 2 * pair + 2].tolist() == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_coarse_grid_stands_on_every_second_row_and_column(model: GPT) -> None:
+    spread = model.spread_rotation(2)
+    assert torch.equal(spread[:12], model.rotation[:12])
+    assert torch.equal(spread[12:], model.rotation[12:][torch.tensor([0, 2, 8, 10])])
+    assert model.spread_rotation(4) is model.rotation
+
+
 def test_dropping_padding_changes_no_logits(model: GPT, prompts: tuple[Tensor, Tensor]) -> None:
     features, mask = prompts
     tokens = torch.randint(50, (6, 15))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mulo_tools.reference.gpt import GPT, GPTConfig
 from mulo_tools.reference.scenes import scenes_of
-from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, TokenData, deepen
+from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, Portion, TokenData, deepen
 from mulo_tools.reference.train_vq import VQRecipe, VQTraining, spherical_k_means
 from mulo_tools.reference.training import Budget, Replicas
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
@@ -15,7 +15,7 @@ from torch import Tensor
 
 WIDTH = scene_prompt_encoder().width
 CONFIG = GPTConfig(grid=2, layers=1, text_width=WIDTH, width=16, heads=2, hidden=24, vocabulary=20)
-RECIPE = GPTRecipe(batch=4, warm_up=2, memory=4)
+RECIPE = GPTRecipe(warm_up=2, memory=4)
 VQ_RECIPE = VQRecipe(batch=4, continuous_steps=3, pool_steps=3, restart_every=2, warm_up=2)
 
 
@@ -38,13 +38,13 @@ def _equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 def test_a_gpt_run_that_was_interrupted_ends_with_the_same_weights(data: TokenData, tmp_path: Path) -> None:
     through = GPTTraining(CONFIG, RECIPE, Replicas())
-    through.run(data, Budget(steps=6), tmp_path / "through", "test")
+    through.run([Portion(data, 4)], Budget(steps=6), tmp_path / "through", "test")
     first = GPTTraining(CONFIG, RECIPE, Replicas())
     for step in range(3):
-        first.train_step(data, step / 6)
+        first.train_step([Portion(data, 4)], step / 6)
     first.save(tmp_path / "halves", 0.0)
     second = GPTTraining(CONFIG, RECIPE, Replicas())
-    second.run(data, Budget(steps=6), tmp_path / "halves", "test")
+    second.run([Portion(data, 4)], Budget(steps=6), tmp_path / "halves", "test")
     assert second.step == 6
     assert _equal(second.model.state_dict(), through.model.state_dict())
     assert _equal(second.average.values, through.average.values)
@@ -70,15 +70,26 @@ def test_a_tokenizer_run_that_was_interrupted_ends_with_the_same_weights(
 
 def test_the_loss_of_a_tiny_data_set_falls(data: TokenData) -> None:
     training = GPTTraining(CONFIG, RECIPE, Replicas())
-    losses = [training.train_step(data, 0.0) for _ in range(60)]
-    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    losses = [training.train_step([Portion(data, 4)], 0.0) for _ in range(30)]
+    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
+
+
+def test_a_head_start_leaves_out_the_pictures_at_the_models_own_resolution(data: TokenData) -> None:
+    fine, coarse = Portion(data, 2), Portion(TokenData(data.features, data.text_mask, data.tokens[:, :1]), 2)
+    weights = []
+    for portions, progress in (([fine, coarse], 0.4), ([coarse], 0.4), ([fine, coarse], 0.6)):
+        training = GPTTraining(CONFIG, GPTRecipe(head_start=0.5, decay_from=0.9), Replicas())
+        training.train_step(portions, progress)
+        weights.append(training.model.state_dict())
+    assert _equal(weights[0], weights[1])
+    assert not _equal(weights[1], weights[2])
 
 
 def test_every_epoch_shows_every_example_once(data: TokenData) -> None:
     training = GPTTraining(CONFIG, RECIPE, Replicas())
     seen = []
     for training.step in range(5):
-        seen += training.batch_rows(len(data)).tolist()
+        seen += training.batch_rows(len(data), 4).tolist()
     assert sorted(seen[:10]) == sorted(seen[10:20]) == list(range(10))
 
 

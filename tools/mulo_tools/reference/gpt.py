@@ -147,9 +147,10 @@ class GPT(nn.Module):
             elif parameter.dim() == 2 and "uncond" not in name:
                 nn.init.normal_(parameter, std=0.02)
 
-    def forward(self, features: Tensor, text_mask: Tensor, tokens: Tensor) -> Tensor:
+    def forward(self, features: Tensor, text_mask: Tensor, tokens: Tensor, side: int | None = None) -> Tensor:
         """Logits [N, n + 1, V] of image tokens 0..n, given text features [N, P, E], its mask and tokens [N, n].
 
+        The tokens are those of a grid of `side` x `side`; a grid smaller than the model's is spread over it.
         Positions that are padding in every row are dropped, and a mask without padding is the causal one: both give
         the same logits sooner.
         """
@@ -157,12 +158,20 @@ class GPT(nn.Module):
         text_mask = text_mask[:, padding:]
         prefix = self.cls_embedding(features[:, padding:])
         x = torch.cat([prefix, self.tok_embeddings(tokens)], 1)
-        rotation = self.rotation[padding : padding + x.shape[1]]
+        rotation = self.spread_rotation(side or self.config.grid)[padding : padding + x.shape[1]]
         mask = None if bool(text_mask.all()) else attention_mask(text_mask, x.shape[1])
         for layer in self.layers:
             x = layer(x, rotation, mask)
         logits: Tensor = self.output(self.norm(x[:, text_mask.shape[1] - 1 :]))
         return logits
+
+    def spread_rotation(self, side: int) -> Tensor:
+        """The rotation [prefix + side * side, head width / 2] of every grid // side-th row and column."""
+        grid, prefix, stride = self.config.grid, self.config.prefix, self.config.grid // side
+        if stride == 1:
+            return self.rotation
+        cells = torch.arange(grid * grid).view(grid, grid)[::stride, ::stride].flatten()
+        return torch.cat([self.rotation[:prefix], self.rotation[prefix + cells]])
 
 
 def rotation_table(config: GPTConfig) -> Tensor:

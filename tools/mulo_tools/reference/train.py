@@ -4,7 +4,8 @@ Every stage can be interrupted and started again; run it under torchrun to train
 """
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from mulo_tools.reference.evaluate import best_sampling, choose_sampling, score_
 from mulo_tools.reference.gpt import GPTConfig
 from mulo_tools.reference.progress import History
 from mulo_tools.reference.scenes import HELD_OUT_SEEDS, TRAINING_SEEDS, TUNING_SEEDS, scenes_of
-from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, TokenData
+from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, Portion, TokenData
 from mulo_tools.reference.train_vq import VQRecipe, VQTraining
 from mulo_tools.reference.training import Budget, Replicas
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
@@ -33,7 +34,11 @@ SCENES = {32: 24_000, 64: 24_000, 128: 12_000}
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One GPT: where its weights go, its sizes, its budget and the stage that it starts from."""
+    """One GPT: where its weights go, its sizes, its budget and the stage that it starts from.
+
+    `batch` and, for smaller pictures whose tokens are spread over the grid, `coarse` (side in px to images) count per
+    replica and step. Coarse pictures teach what goes where at a fraction of the cost, first (`head_start`) alone.
+    """
 
     file: str
     px: int
@@ -41,12 +46,23 @@ class Stage:
     batch: int
     minutes: float
     parent: str | None = None
+    coarse: Mapping[int, int] = field(default_factory=dict)
+    head_start: float = 0.0
 
 
 STAGES = {
-    "drafter": Stage("drafter-32px.safetensors", px=32, layers=3, batch=48, minutes=10),
-    "target-64": Stage("target-64px.safetensors", px=64, layers=6, batch=12, minutes=30, parent="drafter"),
-    "target-128": Stage("target-128px.safetensors", px=128, layers=6, batch=4, minutes=64, parent="target-64"),
+    "drafter": Stage("drafter-32px.safetensors", px=32, layers=3, batch=48, minutes=12),
+    "target-64": Stage("target-64px.safetensors", px=64, layers=6, batch=12, minutes=52, parent="drafter"),
+    "target-128": Stage(
+        "target-128px.safetensors",
+        px=128,
+        layers=6,
+        batch=3,
+        minutes=30,
+        parent="target-64",
+        coarse={64: 8, 32: 16},
+        head_start=0.4,
+    ),
 }
 
 
@@ -88,16 +104,17 @@ def train_tokenizer(out: Path, checkpoint: Path, budget: Budget, replicas: Repli
 def train_stage(name: str, out: Path, checkpoint: Path, budget: Budget, replicas: Replicas, workers: int) -> None:
     """Train one GPT and publish its averaged weights."""
     stage = STAGES[name]
-    data = load_examples(out, stage.px, workers)
-    config = GPTConfig(grid=stage.px // 4, layers=stage.layers, text_width=data.features.shape[-1])
-    recipe = GPTRecipe(batch=stage.batch)
+    batches = {stage.px: stage.batch, **stage.coarse}
+    portions = [Portion(load_examples(out, px, workers), batch) for px, batch in batches.items()]
+    config = GPTConfig(grid=stage.px // 4, layers=stage.layers, text_width=scene_prompt_encoder().width)
+    recipe = GPTRecipe(head_start=stage.head_start)
     training = GPTTraining(config, recipe, replicas)
     if stage.parent:
         training.start_from(load_file(out / STAGES[stage.parent].file))
-    training.run(data, budget, checkpoint, name)
+    training.run(portions, budget, checkpoint, name)
     if replicas.rank == 0:
         save_gpt(out / stage.file, training.average.values, config)
-        write_record(out, name, asdict(recipe) | {"scenes": len(data)}, training.history, replicas)
+        write_record(out, name, asdict(recipe) | {"batches": batches, "scenes": SCENES}, training.history, replicas)
 
 
 def load_examples(out: Path, px: int, workers: int) -> TokenData:

@@ -4,6 +4,8 @@ Matrices inside the layers learn with Muon, everything else with AdamW, both at 
 and then, after a plateau, falls linearly to zero. A tenth of the captions is replaced by the null condition.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,12 +39,25 @@ class TokenData:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def side(self) -> int:
+        """Rows and columns of the token grids."""
+        return math.isqrt(self.tokens.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """What a step takes of one resolution: `batch` images per replica."""
+
+    data: TokenData
+    batch: int
+
 
 @dataclass(frozen=True, slots=True)
 class GPTRecipe:
-    """How a GPT is trained; `batch` counts images per replica and step."""
+    """How a GPT is trained; the first `head_start` of the run leaves out the pictures at the model's own resolution."""
 
-    batch: int
+    head_start: float = 0.0
     seed: int = 0
     learning_rate: float = 3e-3
     warm_up: int = 50
@@ -71,24 +86,27 @@ class GPTTraining:
         self.model.load_state_dict(deepen(weights, self.model.config.layers))
         self.average = AveragedWeights(self.model, self.recipe.memory)
 
-    def run(self, data: TokenData, budget: Budget, checkpoint: Path, name: str) -> None:
+    def run(self, portions: Sequence[Portion], budget: Budget, checkpoint: Path, name: str) -> None:
         """Train until the budget is used up, from the checkpoint on when there is one."""
         clock = Clock(self.restore(checkpoint) if checkpoint.exists() else 0.0)
         with Progress(name, budget, self.history, shown=self.replicas.rank == 0) as bar:
             while (progress := self.replicas.agree(budget.progress(self.step, clock.seconds()))) < 1:
-                loss = self.train_step(data, progress)
+                loss = self.train_step(portions, progress)
                 bar.update(self.step, clock.seconds(), loss)
                 if self.step % self.recipe.checkpoint_every == 0:
                     self.save(checkpoint, clock.seconds())
         self.save(checkpoint, clock.seconds())
 
-    def train_step(self, data: TokenData, progress: float) -> float:
+    def train_step(self, portions: Sequence[Portion], progress: float) -> float:
         """One step; returns the mean negative log-likelihood per token in nats."""
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
             for group in optimizer.param_groups:
                 group["lr"] = self.learning_rate(progress)
-        loss = self.accumulate_gradients(data)
+        if progress < self.recipe.head_start:
+            portions = [portion for portion in portions if portion.data.side < self.model.config.grid]
+        total = sum(portion.batch * portion.data.tokens.shape[1] for portion in portions)
+        loss = sum(self.accumulate_gradients(portion, total) for portion in portions)
         self.replicas.average_gradients(self.parameters)
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
         for optimizer in self.optimizers:
@@ -102,36 +120,39 @@ class GPTTraining:
         warm = min(1.0, (self.step + 1) / self.recipe.warm_up)
         return self.recipe.learning_rate * warm * min(1.0, (1 - progress) / (1 - self.recipe.decay_from))
 
-    def accumulate_gradients(self, data: TokenData) -> float:
-        """Gradients of the step's batch. Captions of one length go together: without padding attention is causal."""
-        rng = self.replicas.generator(self.recipe.seed, self.step)
-        rows = self.batch_rows(len(data))
+    def accumulate_gradients(self, portion: Portion, total: int) -> float:
+        """Gradients and loss of one portion of a step that has `total` tokens.
+
+        Captions of one length go together: without padding attention is causal.
+        """
+        data = portion.data
+        rng = self.replicas.generator(self.recipe.seed + data.side, self.step)
+        rows = self.batch_rows(len(data), portion.batch)
         null = torch.from_numpy(rng.random(len(rows)) < self.recipe.null_share)
         lengths = data.text_mask[rows].sum(1)
-        total = 0.0
+        share = 0.0
         for length in torch.unique(lengths):
             chosen = lengths == length
-            loss = self.loss(data, rows[chosen], null[chosen]) * (float(chosen.sum()) / len(rows))
+            loss = self.loss(data, rows[chosen], null[chosen]) / total
             torch.autograd.backward(loss)
-            total += float(loss.detach())
-        return total
+            share += float(loss.detach())
+        return share
 
-    def batch_rows(self, count: int) -> Tensor:
+    def batch_rows(self, count: int, batch: int) -> Tensor:
         """The examples of this replica's step: every epoch is a permutation, dealt out in turn."""
-        per_step = self.recipe.batch * self.replicas.count
-        first = self.step * per_step + self.replicas.rank * self.recipe.batch
-        places = range(first, first + self.recipe.batch)
+        first = (self.step * self.replicas.count + self.replicas.rank) * batch
+        places = range(first, first + batch)
         epochs = {place // count for place in places}
         orders = {epoch: np.random.default_rng((self.recipe.seed, epoch)).permutation(count) for epoch in epochs}
         return torch.tensor([int(orders[place // count][place % count]) for place in places])
 
     def loss(self, data: TokenData, rows: Tensor, null: Tensor) -> Tensor:
-        """Mean negative log-likelihood of the rows' tokens; rows with `null` are unconditional."""
+        """Summed negative log-likelihood of the rows' tokens; rows with `null` are unconditional."""
         unconditional = self.model.cls_embedding.uncond_embedding
         features = torch.where(null[:, None, None], unconditional, data.features[rows])
         tokens = torch.from_numpy(data.tokens[rows.numpy()].astype(np.int64))
-        logits = self.model(features, data.text_mask[rows], tokens[:, :-1])
-        return functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+        logits = self.model(features, data.text_mask[rows], tokens[:, :-1], data.side)
+        return functional.cross_entropy(logits.flatten(0, 1), tokens.flatten(), reduction="sum")
 
     def save(self, checkpoint: Path, seconds: float) -> None:
         """Write the resumable state (first replica only)."""

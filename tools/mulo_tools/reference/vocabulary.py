@@ -18,12 +18,19 @@ def scene_prompt_encoder() -> WordPromptEncoder:
     """The encoder of captions; a plural has its singular's feature."""
     numbers = {name: number for number, name in enumerate(WORDS)}
     plurals = {plural(shape): numbers[shape] for shape in SHAPES}
+    things = [(colour, shape) for colour in COLOURS for shape in SHAPES]
+    expressions = {f"{colour} {shape}": number for number, (colour, shape) in enumerate(things)}
+    expressions |= {f"{colour} {plural(shape)}": number for number, (colour, shape) in enumerate(things)}
+    word_features = feature_table(1 + len(RELATION_WORDS), PHRASES, len(WORDS))
+    expression_features = feature_table(1 + len(RELATION_WORDS), PHRASES, len(things))
     return WordPromptEncoder(
         words=numbers | plurals,
         phrase_ends=frozenset((*SHAPES, *plurals)),
         relations={name: 1 + number for number, name in enumerate(RELATION_WORDS)},
-        word_features=feature_table(1 + len(RELATION_WORDS), PHRASES, len(WORDS)),
+        word_features=np.pad(word_features, ((0, 0), (0, expression_features.shape[1]))),
         length=PREFIX_LENGTH,
+        expressions=expressions,
+        expression_features=np.pad(expression_features, ((0, 0), (word_features.shape[1], 0))),
     )
 
 
