@@ -8,6 +8,7 @@ result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
 
 from mulo_runtime.conditions import ClassId, Condition, Prompt, TextFeatures
 from mulo_runtime.decoders.job import Accept
+from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event, RowsDone
 from mulo_runtime.meter import Usage
 from mulo_runtime.pipeline import Pipeline
@@ -37,6 +38,8 @@ __all__ = [
     "TextFeatures",
     "Usage",
     "ZipAR",
+    "default_method",
+    "default_sampling",
     "method_name",
     "method_settings",
 ]

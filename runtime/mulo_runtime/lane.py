@@ -10,6 +10,7 @@ from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from numpy.typing import NDArray
 
+from mulo_runtime.acceptance import PooledMass
 from mulo_runtime.capacity import drafter_slots, model_buffers, target_slots
 from mulo_runtime.meter import Meter
 from mulo_runtime.model import CachedModel
@@ -36,6 +37,7 @@ class Lane:
     Attributes:
         target, drafter: the models.
         upsampler, downsampler, decoder: the graphs around them.
+        previewer: the decoder again, for whoever watches; its runs are not the request's.
         meter: what the engines did for the current request.
         grid: rows and columns of the target's grid.
         draft_grid: rows and columns of the drafter's grid.
@@ -64,6 +66,8 @@ class Lane:
         self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
         self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
         self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
+        self.previewer = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, Meter())
+        self._pool_k_max = manifest.pool_k_max
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +78,7 @@ class Lane:
         """Set the lane up for a request.
 
         Raises:
-            RequestError: the lane's cache is too small for the method.
+            RequestError: the lane's cache is too small for the method, or the bundle pools over fewer neighbours.
         """
         needed = target_slots(method, self.grid, self.ratio), drafter_slots(method, self.draft_grid)
         if needed[0] > self._target_slots or needed[1] > self._drafter_slots:
@@ -86,7 +90,14 @@ class Lane:
             )
         pool_k = 1
         if isinstance(method, MuloSD):
-            pool_k = method.pool_k if method.include_self else method.pool_k + 1
+            pool_k = PooledMass(method.tau, method.pool_k, method.include_self).pool_k
+            if pool_k > self._pool_k_max:
+                raise RequestError(
+                    "the bundle's neighbour table is too short for pool_k",
+                    found=f"{pool_k} entries to pool, the candidate included",
+                    expected=f"at most {self._pool_k_max}",
+                    fix="lower pool_k, or export the bundle with a larger --pool-k-max",
+                )
         self._sampler.configure(sampling, pool_k)
         self.meter.clear()
 

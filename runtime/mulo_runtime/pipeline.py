@@ -13,19 +13,20 @@ import numpy as np
 from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
-from mulo_engines.errors import BundleError, Cancelled, DeadlineExceeded, RequestError
+from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
 from mulo_engines.memory import available_memory
 
 from mulo_runtime.capacity import lane_memory
 from mulo_runtime.conditions import ConditionEncoder
 from mulo_runtime.decoders import decode
 from mulo_runtime.decoders.job import Job, Outcome
+from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event
 from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.lane_pool import LanePool
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
+from mulo_runtime.settings import AutoRegressive, Method, MuloSD, ZipAR
 
 __all__ = ["GRAPHS", "Pipeline"]
 
@@ -58,7 +59,7 @@ class Pipeline:
         methods: Sequence[Method] | None = None,
     ) -> None:
         self.bundle = bundle
-        self.sampling, self.method = _defaults(bundle)
+        self.sampling, self.method = default_sampling(bundle.manifest), default_method(bundle.manifest)
         self._engines = engines
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
@@ -233,7 +234,7 @@ class _Run:
 
     def preview(self, event: Event) -> StreamEvent:
         """`event` with its tokens decoded to pixels."""
-        image = self._lane.decoder.run(event.tokens)[0].copy()
+        image = self._lane.previewer.run(event.tokens)[0].copy()
         if isinstance(event, Drafted):
             return DraftPreview(event.rows, image)
         return RowsPreview(event.rows, self._lane.grid[0], image, event.accepted_share)
@@ -279,17 +280,9 @@ class _Run:
         )
 
 
-def _defaults(bundle: Bundle) -> tuple[Sampling, MuloSD]:
-    """The sampling and the method that the bundle's manifest recommends."""
-    try:
-        return Sampling.from_mapping(bundle.manifest.sampling), MuloSD.from_mapping(bundle.manifest.mulo)
-    except RequestError as error:
-        raise BundleError(f"{bundle.path}: the manifest's defaults are refused", found=error.what) from error
-
-
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
-    return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [_defaults(bundle)[1]]))
+    return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
 
 
 def _until(request: Request) -> float | None:

@@ -199,7 +199,7 @@ def test_a_closed_pipeline_says_so_and_closes_again_in_silence(open_pipeline: Ma
         (Prompt("a mauve circle"), PromptError, "mauve"),
         (ClassId(1), RequestError, "ClassId"),
         (TextFeatures(np.zeros((2, 8), np.float32), np.ones(2, np.bool_)), RequestError, "do not fit"),
-        (TextFeatures(np.full((6, 8), np.nan, np.float32), np.ones(6, np.bool_)), RequestError, "not finite"),
+        (TextFeatures(np.full((6, 24), np.nan, np.float32), np.ones(6, np.bool_)), RequestError, "not finite"),
     ],
     ids=str,
 )
@@ -235,6 +235,24 @@ def test_settings_that_need_a_larger_cache_are_refused_with_the_way_out(shared_b
         with pytest.raises(RequestError, match="methods="):
             pipeline.generate(request(0, MuloSD(refresh="none")))
         assert pipeline.generate(request(0, MULO)).seed == 0
+
+
+def test_pooling_over_more_neighbours_than_the_bundle_has_is_refused(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    most = pipeline.bundle.manifest.pool_k_max
+    pipeline.generate(request(0, MuloSD(pool_k=most)))
+    for method in (MuloSD(pool_k=most + 1), MuloSD(pool_k=most, include_self=False)):
+        with pytest.raises(RequestError, match=f"{most + 1} entries to pool"):
+            pipeline.generate(request(0, method))
+
+
+def test_watching_an_image_grow_is_not_booked_on_it(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    watched = list(pipeline.stream(request(6, MULO)))[-1]
+    assert isinstance(watched, Done)
+    alone = pipeline.generate(request(6, MULO)).statistics
+    passes = [{name: usage.passes for name, usage in one.engines.items()} for one in (watched.result.statistics, alone)]
+    assert passes[0] == passes[1]
 
 
 def test_defaults_of_a_manifest_that_mean_nothing_refuse_the_bundle(shared_bundle: Callable[..., Path]) -> None:

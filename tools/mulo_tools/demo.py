@@ -9,9 +9,9 @@ import click
 import numpy as np
 from mulo_engines.manifest import MANIFEST_NAME, read_manifest
 from mulo_runtime import Accept, AutoRegressive, Done, DraftPreview, MuloSD, Pipeline, Prompt, Request, Result
+from mulo_runtime.defaults import default_method
 from numpy.typing import NDArray
 
-from mulo_tools.method_options import default_method
 from mulo_tools.output import write_png
 from mulo_tools.overlay import COLOURS, accept_overlay
 from mulo_tools.sheet import Panel, Row, Sheet, draw_sheet

@@ -15,11 +15,11 @@ from mulo_engines.manifest import ConditionRecord, Manifest, ModelRecord
 from mulo_engines.memory import MemoryPlan
 from mulo_runtime import AutoRegressive, ZipAR
 from mulo_runtime.capacity import lane_memory
+from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.prompt import WordPromptEncoder
 from rich.console import Console
 from rich.table import Column, Table
 
-from mulo_tools.method_options import default_method, default_sampling
 from mulo_tools.record import bundle_digest
 
 __all__ = ["inspect_command"]

@@ -9,22 +9,19 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
-from mulo_engines.errors import BundleError, RequestError
+from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
-from mulo_runtime import AutoRegressive, Method, MuloSD, Sampling, ZipAR, method_name
+from mulo_runtime import AutoRegressive, Method, MuloSD, Sampling, ZipAR, default_method, default_sampling, method_name
 
 __all__ = [
     "METHODS",
     "chosen_method",
     "chosen_sampling",
-    "default_method",
-    "default_sampling",
     "method_options",
     "parse_method",
     "sampling_options",
 ]
 
-_Settings = TypeVar("_Settings", Sampling, MuloSD)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 METHODS: Mapping[str, type[Method]] = {method_name(kind()): kind for kind in (AutoRegressive, ZipAR, MuloSD)}
@@ -107,35 +104,10 @@ def parse_method(manifest: Manifest, specification: str) -> Method:
     return _method(manifest, name, {switch.replace("-", "_"): value for switch, _, value in pairs})
 
 
-def default_method(manifest: Manifest) -> MuloSD:
-    """The bundle's MuLo-SD.
-
-    Raises:
-        BundleError: the bundle's defaults are refused.
-    """
-    return _defaults(MuloSD, manifest.mulo)
-
-
-def default_sampling(manifest: Manifest) -> Sampling:
-    """The bundle's sampling.
-
-    Raises:
-        BundleError: the bundle's defaults are refused.
-    """
-    return _defaults(Sampling, manifest.sampling)
-
-
 def _method(manifest: Manifest, name: str, texts: Mapping[str, str]) -> Method:
     kind = METHODS[name]
     start = default_method(manifest) if kind is MuloSD else kind()
     return replace(start, **_values(kind, texts))
-
-
-def _defaults(kind: type[_Settings], values: Mapping[str, Any]) -> _Settings:
-    try:
-        return kind.from_mapping(values)
-    except RequestError as error:
-        raise BundleError("the manifest's defaults are refused", found=error.what, expected=error.expected) from error
 
 
 def _values(kind: type[Any], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -68,9 +68,9 @@ def _bind(engine: Engine, sizes: dict[str, int], logits: NDArray[np.float32]) ->
 
 
 def _blank(spec: TensorSpec, sizes: dict[str, int]) -> NDArray[Any]:
-    """Zeros, or ones where a zero would mean something else than "any value": masks, scales, temperatures."""
+    """Ones, in memory of their own as a used cache is; zeros for indices, of which zero is always a valid one."""
     shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
-    return np.ones(shape, spec.dtype) if spec.name in _ONES else np.zeros(shape, spec.dtype)
+    return np.zeros(shape, spec.dtype) if spec.name in _INDICES else np.ones(shape, spec.dtype)
 
 
-_ONES = frozenset({"attn_mask", "guidance_scale", "temperature", "top_p", "pool_k"})
+_INDICES = frozenset({"token_ids", "position_ids", "write_index", "logit_rows", "candidate_ids", "top_k"})

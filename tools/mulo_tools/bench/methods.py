@@ -7,8 +7,9 @@ from typing import Any
 
 from mulo_engines.manifest import Manifest
 from mulo_runtime import AutoRegressive, Method, ZipAR, method_name, method_settings
+from mulo_runtime.defaults import default_method
 
-from mulo_tools.method_options import default_method, parse_method
+from mulo_tools.method_options import parse_method
 
 __all__ = ["chosen_methods", "default_methods", "method_title"]
 
