@@ -14,9 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from mulo_engines.errors import PromptError
+from mulo_engines.errors import BundleError, PromptError
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 __all__ = ["WordPromptEncoder"]
@@ -120,15 +120,26 @@ class WordPromptEncoder:
 
     @classmethod
     def load(cls, path: Path) -> WordPromptEncoder:
-        """Read what `save` wrote."""
-        with safe_open(path, "numpy") as file:
-            metadata = file.metadata()
-            return cls(
-                words=json.loads(metadata["words"]),
-                phrase_ends=frozenset(json.loads(metadata["phrase_ends"])),
-                relations=json.loads(metadata["relations"]),
-                word_features=file.get_tensor("word_features"),
-                length=int(metadata["length"]),
-                expressions=json.loads(metadata["expressions"]),
-                expression_features=file.get_tensor("expression_features"),
-            )
+        """Read what `save` wrote.
+
+        Raises:
+            BundleError: the file does not hold all of it.
+        """
+        try:
+            with safe_open(path, "numpy") as file:
+                metadata = file.metadata()
+                return cls(
+                    words=json.loads(metadata["words"]),
+                    phrase_ends=frozenset(json.loads(metadata["phrase_ends"])),
+                    relations=json.loads(metadata["relations"]),
+                    word_features=file.get_tensor("word_features"),
+                    length=int(metadata["length"]),
+                    expressions=json.loads(metadata["expressions"]),
+                    expression_features=file.get_tensor("expression_features"),
+                )
+        except (KeyError, TypeError, ValueError, SafetensorError) as error:
+            raise BundleError(
+                f"{path}: not the tables of a prompt encoder of this version",
+                found=error,
+                fix="export the bundle again with `mulo-export`",
+            ) from error

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mulo_engines.errors import PromptError
+from mulo_engines.errors import BundleError, PromptError
 from mulo_runtime.prompt import WordPromptEncoder
+from safetensors.numpy import save_file
 
 WORDS = {"a": 0, "red": 1, "blue": 2, "circle": 3, "circles": 3, "square": 4, "and": 5, "above": 6}
 NUMBERS, PHRASES, RELATIONS = 7, 2, 3
@@ -94,3 +95,13 @@ def test_an_encoder_is_the_same_after_saving_and_loading(encoder: WordPromptEnco
         assert getattr(loaded, name) == getattr(encoder, name)
     for before, after in zip(encoder.encode(["a blue square"]), loaded.encode(["a blue square"]), strict=True):
         assert np.array_equal(before, after)
+
+
+def test_a_file_of_another_version_or_kind_is_refused_by_name(encoder: WordPromptEncoder, tmp_path: Path) -> None:
+    path = tmp_path / "prompt.safetensors"
+    save_file({"word_features": encoder.word_features}, path, {"family": "word-prompt"})
+    with pytest.raises(BundleError, match=r"prompt\.safetensors.*this version"):
+        WordPromptEncoder.load(path)
+    path.write_bytes(b"not safetensors")
+    with pytest.raises(BundleError, match=r"prompt\.safetensors"):
+        WordPromptEncoder.load(path)
