@@ -122,7 +122,8 @@ def value_noise(rng: np.random.Generator, px: int, deviation: float, coarsest: i
 
 def _quadrants(scene: Scene, rng: np.random.Generator) -> list[int]:
     if scene.relation is None:
-        return [int(quadrant) for quadrant in rng.permutation(4)[: len(scene.things)]]
+        # Captions name things in reading order: which comes first is nothing that a model has to guess.
+        return sorted(int(quadrant) for quadrant in rng.permutation(4)[: len(scene.things)])
     line = int(rng.integers(2))
     pair = [2 * line, 2 * line + 1] if scene.relation in ("left of", "right of") else [line, line + 2]
     return pair if scene.relation in ("left of", "above") else pair[::-1]
