@@ -36,9 +36,9 @@ def torch_command(bundle: Path, images: int, threads: int) -> None:
     torch.set_num_threads(threads)
     with Pipeline.open(bundle, threads=threads, verify=False, methods=[AutoRegressive()]) as pipeline:
         pairs = interleaved(images, plain_seconds(pipeline), _torch_seconds(opened, pipeline.sampling))
-    engines, eager = (median(seconds) for seconds in zip(*pairs, strict=True))
-    click.echo(f"plain decoding  {engines:.3f} s an image")
-    click.echo(f"PyTorch         {eager:.3f} s an image")
+    engines, eager = (1000 * median(seconds) for seconds in zip(*pairs, strict=True))
+    click.echo(f"plain decoding  {engines:.1f} ms an image")
+    click.echo(f"PyTorch         {eager:.1f} ms an image")
     click.echo(f"ratio           {median(theirs / ours for ours, theirs in pairs):.2f} (median of {images} pairs)")
 
 
