@@ -10,7 +10,7 @@ __all__ = ["QUERY_BUCKETS", "SLOT_STEP", "query_bucket", "slot_bucket"]
 QUERY_BUCKETS: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Queries of one pass; beyond the last, multiples of it."""
 
-SLOT_STEP = 64
+SLOT_STEP = 128
 """The bound cache grows by this many slots: attending to less is worth more than growing costs."""
 
 

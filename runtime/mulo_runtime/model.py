@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class CachedModel:
         self._cache = CacheBuffers(record.layers, batch, record.heads, buffers.slots, record.head_dim, dtype)
         self._mask = np.zeros((batch if images > 1 else 1) * queries * buffers.slots, np.bool_)
         self._ids = np.zeros((3, batch * queries), np.int64)
+        self._logit_rows: tuple[int, int, int] | None = None
         self._embeddings = np.zeros(batch * prefix * record.dim, dtype)
         self._write_index = np.zeros(batch, np.int64)
         self._inputs: dict[tuple[int, int, int, int, int], _Inputs] = {}
@@ -113,6 +115,7 @@ class CachedModel:
         inputs.position_ids[...] = np.arange(prefix)
         inputs.write_index.fill(0)
         inputs.logit_rows.fill(prefix - 1)
+        self._logit_rows = None
         for image in range(images):
             self._place_prefix(inputs.attn_mask, image, visible[image])
         self._spread_mask(inputs.attn_mask)
@@ -146,7 +149,9 @@ class CachedModel:
         rows = query_bucket(candidates.shape[1])
         bucket = query_bucket(queries)
         inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
-        np.minimum(np.arange(first, first + rows), bucket - 1, out=inputs.logit_rows)
+        if self._logit_rows != (first, rows, bucket):
+            inputs.logit_rows[...] = np.minimum(np.arange(first, first + rows), bucket - 1)
+            self._logit_rows = (first, rows, bucket)
         for image, count in enumerate(counts):
             self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
         self._spread(inputs)
@@ -204,7 +209,7 @@ class CachedModel:
     def _run(self, inputs: _Inputs, queries: int, candidates: Ids, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)
         draws = self._sampler.draw(self._halves, candidates, uniforms)
-        if not np.isfinite(draws.probability.sum()):
+        if not isfinite(np.add.reduce(draws.probability, axis=None)):
             raise NonFiniteError(
                 f"{self._engine.name}: the logits are not finite",
                 expected="finite logits",

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["expand", "island_order", "island_runs", "published_zipar_order", "raster_order", "rejected_from_first"]
+__all__ = [
+    "Order",
+    "Region",
+    "expand",
+    "island_order",
+    "island_runs",
+    "published_zipar_order",
+    "raster_order",
+    "rejected_from_first",
+]
 
 Region = NDArray[np.bool_]
 Order = NDArray[np.int64]

@@ -91,6 +91,8 @@ class SamplerBuffers:
         bound.uniforms[:, :wanted] = uniforms
         self._meter.run(self._engine.name, bound.call, self._images * wanted)
         tokens, probability, mass = bound.draws
+        if tokens.shape[1] == wanted:
+            return bound.draws
         return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted])
 
     def _bound(self, halves: int, rows: int) -> _Bound:

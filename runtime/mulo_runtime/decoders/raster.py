@@ -11,43 +11,48 @@ from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.decoders.steps import run_waves
 from mulo_runtime.events import RowsDone
 from mulo_runtime.lane import Lane
-from mulo_runtime.regions import island_order, published_zipar_order, raster_order
+from mulo_runtime.regions import Order, island_order, published_zipar_order, raster_order
 from mulo_runtime.settings import ZipAR
 from mulo_runtime.waves import Wave, plan_waves
 
-__all__ = ["auto_regressive_plan", "decode_auto_regressive", "decode_zipar", "zipar_plan"]
+__all__ = ["decode_auto_regressive", "decode_zipar"]
+
+_Plan = tuple[list[Wave], list[int]]
+"""Waves, and the wave that draws the last token of each row."""
 
 
 def decode_auto_regressive(lane: Lane, job: Job, outcome: Outcome) -> Iterator[RowsDone]:
     """Draw one token a pass in raster order: rows * cols passes, the condition's included."""
-    return _decode(lane, job, outcome, auto_regressive_plan(*lane.grid))
+    return _decode(lane, job, outcome, *_plain_plan(*lane.grid))
 
 
 def decode_zipar(lane: Lane, job: Job, outcome: Outcome, settings: ZipAR) -> Iterator[RowsDone]:
     """Draw one token of every open row a pass (ZipAR, arXiv 2412.04062)."""
-    return _decode(lane, job, outcome, zipar_plan(*lane.grid, settings))
+    return _decode(lane, job, outcome, *_zipar_plan(*lane.grid, settings))
 
 
 @lru_cache(maxsize=8)
-def auto_regressive_plan(rows: int, cols: int) -> list[Wave]:
-    """The waves of plain decoding."""
-    return plan_waves(raster_order(np.ones((rows, cols), np.bool_)))
+def _plain_plan(rows: int, cols: int) -> _Plan:
+    return _plan(raster_order(np.ones((rows, cols), np.bool_)))
 
 
 @lru_cache(maxsize=8)
-def zipar_plan(rows: int, cols: int, settings: ZipAR) -> list[Wave]:
-    """The waves of ZipAR: C + (R-1) W' pipelined, 2 C + (R-2) W' as published."""
+def _zipar_plan(rows: int, cols: int, settings: ZipAR) -> _Plan:
+    """C + (R-1) W' waves pipelined, 2 C + (R-2) W' as published."""
     window = min(settings.window, cols)
     if settings.schedule == "published":
-        return plan_waves(published_zipar_order(rows, cols, window))
-    return plan_waves(island_order(np.ones((rows, cols), np.bool_), window))
+        return _plan(published_zipar_order(rows, cols, window))
+    return _plan(island_order(np.ones((rows, cols), np.bool_), window))
 
 
-def _decode(lane: Lane, job: Job, outcome: Outcome, plan: Sequence[Wave]) -> Iterator[RowsDone]:
-    """Run `plan`, whose first wave draws token 0 from the condition."""
-    rows, cols = lane.grid
+def _plan(order: Order) -> _Plan:
+    return plan_waves(order), order[:, -1].tolist()
+
+
+def _decode(lane: Lane, job: Job, outcome: Outcome, plan: Sequence[Wave], ends: Sequence[int]) -> Iterator[RowsDone]:
+    """Run `plan`, whose first wave draws token 0 from the condition; wave `ends[row]` draws the last token of a row."""
+    rows = lane.grid[0]
     images = len(job.visible)
-    ends = _last_waves(plan, rows, cols)
     lane.meter.phase = "decode tokens"
     job.guard()
     first = lane.target.begin(job.target_embeds, job.visible, outcome.tokens[:, :1], job.target_uniforms[:, :1])
@@ -57,12 +62,3 @@ def _decode(lane: Lane, job: Job, outcome: Outcome, plan: Sequence[Wave]) -> Ite
         while done < rows and ends[done] <= step + 1:
             done += 1
             yield RowsDone(done, lane.as_grid(outcome.tokens))
-
-
-def _last_waves(plan: Sequence[Wave], rows: int, cols: int) -> list[int]:
-    """The wave that draws the last token of every row."""
-    ends = [0] * rows
-    for index, wave in enumerate(plan):
-        for row in wave.targets // cols:
-            ends[row] = index
-    return ends
