@@ -27,7 +27,17 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """The arrays that a pass of one size reads; written in place before each run."""
+    """The arrays that a pass of one size reads; written in place before each run.
+
+    Attributes:
+        call: the pass.
+        token_ids: [halves, N, Q]; the null half reads what the conditional half reads.
+        position_ids: [halves, N, T].
+        write_index: [halves, N].
+        attn_mask: [halves, N, T, S]; of one half for a single image, where the mask is broadcast.
+        logit_rows: [B, R].
+        cond_embeds: [B, C, D].
+    """
 
     call: Call
     token_ids: Ids
@@ -94,7 +104,7 @@ class CachedModel:
         self,
         cond_embeds: NDArray[Any],
         visible: NDArray[np.bool_],
-        candidates: NDArray[np.int64],
+        candidates: Ids | None,
         uniforms: NDArray[np.float32],
     ) -> Draws:
         """Start new images: feed the condition and draw token 0.
@@ -102,7 +112,7 @@ class CachedModel:
         Args:
             cond_embeds: [B, P, D]; B = 2 N with guidance, else N.
             visible: which condition positions may be attended to; [N, P].
-            candidates: the candidate for token 0; [N, 1].
+            candidates: the candidate for token 0; [N, 1]; None where there is none.
             uniforms: the number that draws token 0; [N, 1].
         """
         images, prefix = visible.shape
@@ -117,8 +127,8 @@ class CachedModel:
         inputs.logit_rows.fill(prefix - 1)
         self._logit_rows = None
         for image in range(images):
-            self._place_prefix(inputs.attn_mask, image, visible[image])
-        self._spread_mask(inputs.attn_mask)
+            self._place_prefix(inputs.attn_mask[0, image], image, visible[image])
+        inputs.attn_mask[1:] = inputs.attn_mask[0]
         self._cursor = [prefix] * images
         return self._run(inputs, images * prefix, candidates, uniforms)
 
@@ -127,7 +137,7 @@ class CachedModel:
         tokens: Ids,
         positions: Ids,
         counts: Sequence[int],
-        candidates: Ids,
+        candidates: Ids | None,
         uniforms: NDArray[np.float32],
         first: int = 0,
     ) -> Draws:
@@ -137,7 +147,7 @@ class CachedModel:
             tokens: tokens to feed; [N, T].
             positions: their image positions; [N, T].
             counts: how many of the T belong to each image; the rest is padding; [N].
-            candidates: candidates for the drawn positions; [N, R].
+            candidates: candidates for the drawn positions; [N, R]; None where there are none.
             uniforms: the numbers that draw; [N, R].
             first: index of the first query that gets logits.
 
@@ -146,7 +156,7 @@ class CachedModel:
             ShapeError: the log is full.
         """
         queries = tokens.shape[1]
-        rows = query_bucket(candidates.shape[1])
+        rows = query_bucket(uniforms.shape[1])
         bucket = query_bucket(queries)
         inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
         if self._logit_rows != (first, rows, bucket):
@@ -154,7 +164,8 @@ class CachedModel:
             self._logit_rows = (first, rows, bucket)
         for image, count in enumerate(counts):
             self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
-        self._spread(inputs)
+        if len(inputs.attn_mask) > 1:
+            inputs.attn_mask[1:] = inputs.attn_mask[0]
         draws = self._run(inputs, sum(counts), candidates, uniforms)
         self._cursor = [cursor + count for cursor, count in zip(self._cursor, counts, strict=True)]
         return draws
@@ -174,39 +185,25 @@ class CachedModel:
         positions = np.arange(len(visible))
         self.slots.write(image, 0, positions)
         self.slots.retire(image, positions[~visible])
-        rows = mask[image, 0]
-        self.slots.mask(image, positions, rows)
-        rows[positions, positions] = True
+        self.slots.mask(image, positions, mask)
+        mask[positions, positions] = True
 
     def _place(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids) -> None:
         """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty."""
         count, start = len(tokens), self._cursor[image]
         self.slots.write(image, start, positions)
-        ids, places, mask = inputs.token_ids[image], inputs.position_ids[image], inputs.attn_mask[image, 0]
-        ids[:count], places[:count] = tokens, positions
+        ids, places, mask = inputs.token_ids[:, image], inputs.position_ids[:, image], inputs.attn_mask[0, image]
+        ids[:, :count], places[:, :count] = tokens, positions
         self.slots.mask(image, positions, mask[:count])
-        padding = len(ids) - count
+        padding = len(mask) - count
         if padding:
-            ids[count:], places[count:] = (tokens[-1], positions[-1]) if count else (0, self._prefix)
+            ids[:, count:], places[:, count:] = (tokens[-1], positions[-1]) if count else (0, self._prefix)
             mask[count:] = False
-            own = np.arange(count, len(ids))
+            own = np.arange(count, len(mask))
             mask[own, start + own] = True
-        inputs.write_index[image] = start
+        inputs.write_index[:, image] = start
 
-    def _spread(self, inputs: _Inputs) -> None:
-        """Copy what the conditional half reads to the null half."""
-        images = self._images
-        if self._halves == 2:
-            for array in (inputs.token_ids, inputs.position_ids, inputs.write_index):
-                array[images:] = array[:images]
-        self._spread_mask(inputs.attn_mask)
-
-    def _spread_mask(self, mask: NDArray[np.bool_]) -> None:
-        images = self._images
-        if len(mask) > images:
-            mask[images:] = mask[:images]
-
-    def _run(self, inputs: _Inputs, queries: int, candidates: Ids, uniforms: NDArray[np.float32]) -> Draws:
+    def _run(self, inputs: _Inputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)
         draws = self._sampler.draw(self._halves, candidates, uniforms)
         if not isfinite(np.add.reduce(draws.probability, axis=None)):
@@ -247,7 +244,16 @@ class CachedModel:
         outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
         logits = self._sampler.logits(batch, rows)
         call = self._engine.bind({**arrays, **views, **outputs, "logits": logits})
-        return _Inputs(call=call, **arrays)
+        shared = 1 if images == 1 else halves
+        return _Inputs(
+            call=call,
+            token_ids=arrays["token_ids"].reshape(halves, images, queries),
+            position_ids=arrays["position_ids"].reshape(halves, images, total),
+            write_index=arrays["write_index"].reshape(halves, images),
+            attn_mask=mask.reshape(shared, images, total, slots),
+            logit_rows=arrays["logit_rows"],
+            cond_embeds=arrays["cond_embeds"],
+        )
 
 
 def _view(buffer: NDArray[Any], *shape: int) -> NDArray[Any]:

@@ -77,17 +77,18 @@ class SamplerBuffers:
         size = batch * rows * self._vocabulary
         return self._logits[:size].reshape(batch, rows, self._vocabulary)
 
-    def draw(self, halves: int, candidates: NDArray[np.int64], uniforms: NDArray[np.float32]) -> Draws:
-        """Draw from the logits that the last pass wrote for the bucket that holds R = candidates.shape[1] queries.
+    def draw(self, halves: int, candidates: NDArray[np.int64] | None, uniforms: NDArray[np.float32]) -> Draws:
+        """Draw from the logits that the last pass wrote for the bucket that holds R = uniforms.shape[1] queries.
 
         Args:
             halves: 2 with guidance, else 1.
-            candidates: [N, R].
+            candidates: [N, R]; None where there are none, and probability and mass then mean nothing.
             uniforms: [N, R].
         """
-        wanted = candidates.shape[1]
+        wanted = uniforms.shape[1]
         bound = self._bound(halves, query_bucket(wanted))
-        bound.candidates[:, :wanted] = candidates
+        if candidates is not None:
+            bound.candidates[:, :wanted] = candidates
         bound.uniforms[:, :wanted] = uniforms
         self._meter.run(self._engine.name, bound.call, self._images * wanted)
         tokens, probability, mass = bound.draws

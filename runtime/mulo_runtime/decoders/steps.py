@@ -85,7 +85,7 @@ def _run_wave(
         tokens=tokens[images, _packed([wave.sources for wave in waves])],
         positions=_packed([wave.fed for wave in waves]),
         counts=[len(wave.fed) for wave in waves],
-        candidates=tokens[images, targets],
+        candidates=None,
         uniforms=uniforms[images, targets],
     )
     for image, wave in enumerate(waves):
