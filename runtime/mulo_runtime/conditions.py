@@ -75,9 +75,9 @@ class ConditionEncoder:
         return TextFeatures(np.zeros(size, np.float32), np.ones(size[0], np.bool_))
 
     def encode(
-        self, conditions: Sequence[Condition], guided: bool
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-        """The target's and the drafter's embeddings [B, P, D] and the visible positions [N, P].
+        self, conditions: Sequence[Condition], guided: bool, models: Sequence[str] = ("target", "drafter")
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+        """The embeddings [B, P, D] of `models` by name, and the visible positions [N, P].
 
         Raises:
             RequestError: a condition is of another kind than the bundle takes, or out of range.
@@ -85,11 +85,8 @@ class ConditionEncoder:
         """
         inputs, visible = self._inputs(conditions)
         batch = (2 if guided else 1) * len(conditions)
-        target, drafter = (
-            self._engines[name].run_once(inputs)["cond_embeds"][:batch]
-            for name in ("target.condition", "drafter.condition")
-        )
-        return target, drafter, visible
+        engines = {model: self._engines[f"{model}.condition"] for model in models}
+        return {model: engine.run_once(inputs)["cond_embeds"][:batch] for model, engine in engines.items()}, visible
 
     def _inputs(self, conditions: Sequence[Condition]) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         if self._record.kind == "class":

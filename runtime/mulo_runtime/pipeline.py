@@ -244,12 +244,11 @@ class _Run:
         return [self._result(index) for index in range(len(self._seeds))]
 
     def _job(self) -> Job:
-        guided = self._sampling.guided
-        target, drafter, visible = self._pipeline._conditions.encode(self._conditions, guided)
+        models = ("target", "drafter") if isinstance(self._method, MuloSD) else ("target",)
+        embeds, visible = self._pipeline._conditions.encode(self._conditions, self._sampling.guided, models)
         (rows, cols), (draft_rows, draft_cols) = self._lane.grid, self._lane.draft_grid
         return Job(
-            target_embeds=target,
-            drafter_embeds=drafter,
+            embeds=embeds,
             visible=visible,
             target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in self._seeds]),
             drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in self._seeds]),

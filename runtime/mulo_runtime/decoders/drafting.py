@@ -93,7 +93,7 @@ class Drafting:
     def _begin(self) -> None:
         self._job.guard()
         first = self._lane.drafter.begin(
-            self._job.drafter_embeds, self._job.visible, None, self._job.drafter_uniforms[:, :1]
+            self._job.embeds["drafter"], self._job.visible, None, self._job.drafter_uniforms[:, :1]
         )
         self._tokens[:, :1] = first.tokens
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,16 +26,14 @@ class Job:
     """N images to decode at once.
 
     Attributes:
-        target_embeds: the target's condition; [B, P, D], B = 2 N with guidance, else N.
-        drafter_embeds: the drafter's condition, likewise.
+        embeds: the condition of "target", and of "drafter" where needed; [B, P, D], B = 2 N with guidance, else N.
         visible: which condition positions may be attended to; [N, P].
         target_uniforms: the numbers that draw the target's tokens; [N, rows * cols] of its grid.
         drafter_uniforms: the numbers that draw the drafter's tokens; likewise.
         guard: called before every pass; raises to stop the job.
     """
 
-    target_embeds: NDArray[Any]
-    drafter_embeds: NDArray[Any]
+    embeds: Mapping[str, NDArray[Any]]
     visible: NDArray[np.bool_]
     target_uniforms: NDArray[np.float32]
     drafter_uniforms: NDArray[np.float32]

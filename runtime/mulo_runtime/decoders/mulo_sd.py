@@ -94,7 +94,10 @@ class _Verifying:
         if start == 0:
             job.guard()
             first = slice(0, 1)
-            yield 0, lane.target.begin(job.target_embeds, job.visible, tokens[:, first], job.target_uniforms[:, first])
+            yield (
+                0,
+                lane.target.begin(job.embeds["target"], job.visible, tokens[:, first], job.target_uniforms[:, first]),
+            )
         span = range(self._rewound(start), stop - 1)
         yield from feed_span(lane.target, tokens, span, max(start, 1), job.target_uniforms, lane.queries, job.guard)
 

@@ -55,7 +55,7 @@ def _decode(lane: Lane, job: Job, outcome: Outcome, plan: Sequence[Wave], ends: 
     images = len(job.visible)
     lane.meter.phase = "decode tokens"
     job.guard()
-    first = lane.target.begin(job.target_embeds, job.visible, None, job.target_uniforms[:, :1])
+    first = lane.target.begin(job.embeds["target"], job.visible, None, job.target_uniforms[:, :1])
     outcome.tokens[:, :1] = first.tokens
     done = 0
     for step in run_waves(lane.target, outcome.tokens, [plan[1:]] * images, job.target_uniforms, job.guard):
