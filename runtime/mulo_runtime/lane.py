@@ -42,7 +42,6 @@ class Lane:
         grid: rows and columns of the target's grid.
         draft_grid: rows and columns of the drafter's grid.
         ratio: rows of the target's grid for one of the drafter's.
-        images: N.
         queries: the largest number of queries of one pass.
     """
 
@@ -50,7 +49,7 @@ class Lane:
         self, engines: Mapping[str, Engine], manifest: Manifest, images: int, queries: int, methods: Sequence[Method]
     ) -> None:
         self.meter = Meter()
-        self.images, self.ratio = images, manifest.ratio
+        self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
         self.queries = min(queries, self.grid[0] * self.grid[1])

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from mulo_tools.bench.estimates import wilson_interval
 from mulo_tools.reference.dataset import render_pictures
-from mulo_tools.reference.evaluate import Score, best_sampling, score_pictures, wilson_interval
+from mulo_tools.reference.evaluate import Score, best_sampling, score_pictures
 from mulo_tools.reference.sample import Sampling
 from mulo_tools.reference.scenes import scenes_of
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mulo_tools.bench.estimates import wilson_interval
 from mulo_tools.reference.dataset import render_pictures
 from mulo_tools.reference.gpt import GPT
 from mulo_tools.reference.judge import judge
@@ -73,20 +74,13 @@ def score_pictures(pictures: Pixels, scenes: Sequence[Scene]) -> Score:
     """Judge pictures [n, px, px, 3] against their scenes."""
     correct = np.array([judge(*pair).correct for pair in zip(pictures, scenes, strict=True)])
     kinds = np.array([scene.kind for scene in scenes])
+    low, high = wilson_interval(int(correct.sum()), len(correct))
     return Score(
         count=len(scenes),
         correct=round(float(correct.mean()), 4),
-        interval=wilson_interval(int(correct.sum()), len(correct)),
+        interval=(round(low, 4), round(high, 4)),
         kinds={kind: round(float(correct[kinds == kind].mean()), 4) for kind in KINDS if kind in kinds},
     )
-
-
-def wilson_interval(successes: int, count: int, z: float = 1.96) -> tuple[float, float]:
-    """The Wilson 95 % confidence interval of a binomial share."""
-    share = successes / count
-    spread = z * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
-    centre, divisor = share + z**2 / (2 * count), 1 + z**2 / count
-    return round((centre - spread) / divisor, 4), round((centre + spread) / divisor, 4)
 
 
 def decode_pictures(tokenizer: VQTokenizer, tokens: Tensor, batch: int = 16) -> Pixels:
