@@ -165,7 +165,7 @@ class Manifest(_Record):
     pixels_per_token: Count
     rounding: Name
     sampling: dict[str, float | int]
-    mulo: dict[str, float | int | str | bool]
+    mulo: dict[str, float | int | str | bool | None]
     prompt: PromptRecord | None = None
     files: tuple[FileRecord, ...]
     graphs: tuple[GraphRecord, ...]

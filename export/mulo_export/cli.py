@@ -18,18 +18,21 @@ from mulo_engines.manifest import Manifest
 from rich.console import Console
 
 from mulo_export.command_options import FILE, export_options, shared_options
-from mulo_export.options import ExportOptions
+from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.report import progress_bar, show_parity, show_sizes
 from mulo_export.sources import Sources, read_source_transformer, read_sources
 from mulo_export.weights import Progress
 
 __all__ = ["main"]
 
-_LLAMAGEN_SAMPLING = {
-    "llamagen-c2i": {"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0},
-    "llamagen-t2i": {"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0},
+_LLAMAGEN = {
+    "llamagen-c2i": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}),
+    "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
 }
-_REFERENCE_SAMPLING = {"guidance_scale": 1.5, "temperature": 0.9, "top_k": 0, "top_p": 1.0}
+_REFERENCE_SAMPLING = {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}
+_REFERENCE_MULO = {"tau": 0.01, "radius": None, "draft_window": 0, "rows_per_round": 2, "refresh": "none"}
+_REFERENCE = FamilyDefaults(_REFERENCE_SAMPLING, _REFERENCE_MULO)
+"""Chosen with `mulo train reference --stage scores` and `mulo bench` on the prompts of the split "tune"."""
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
 
 
@@ -50,7 +53,7 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     drafter = read_source_transformer(folder / "drafter-32px.safetensors", grid=None, heads=None)
     target = read_source_transformer(folder / _TARGETS[int(ratio)], grid=None, heads=None)
     sources = read_sources(drafter, target, folder / "vq.safetensors", folder / "prompt.safetensors")
-    _export(sources, _REFERENCE_SAMPLING, settings)
+    _export(sources, _REFERENCE, settings)
 
 
 @main.command()
@@ -80,11 +83,11 @@ def llamagen(
     low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads)
     high = read_source_transformer(target, grid=target_grid, heads=target_heads)
     sources = read_sources(low, high, vq, prompt_table)
-    _export(sources, _LLAMAGEN_SAMPLING[high.config.family], settings)
+    _export(sources, _LLAMAGEN[high.config.family], settings)
 
 
-def _export(sources: Sources, sampling: Mapping[str, float | int], settings: Mapping[str, Any]) -> None:
-    options = export_options(settings, sampling, sources.vq.vocabulary)
+def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:
+    options = export_options(settings, defaults, sources.vq.vocabulary)
     console = Console(stderr=True)
     if settings["dry_run"]:
         show_sizes(console, sources, options)

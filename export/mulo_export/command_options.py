@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mulo_export.options import ExportOptions
+from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import Precision
 
 __all__ = ["FILE", "export_options", "shared_options"]
@@ -49,12 +49,12 @@ def shared_options(command: Callable[..., None]) -> Callable[..., None]:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def export_options(settings: Mapping[str, Any], sampling: Mapping[str, float | int], vocabulary: int) -> ExportOptions:
+def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabulary: int) -> ExportOptions:
     """What the options say.
 
     Args:
         settings: their values by parameter name; None where the user gave none.
-        sampling: the family's own sampling parameters, in place of those that the user did not give.
+        defaults: the family's own settings, in place of those that the user did not give.
         vocabulary: size of the codebook, beyond which there are no neighbours.
 
     Raises:
@@ -71,8 +71,8 @@ def export_options(settings: Mapping[str, Any], sampling: Mapping[str, float | i
     return ExportOptions(
         precision=Precision(given["precision"]),
         pool_k_max=pool_k_max,
-        sampling={**sampling, **{name: given[name] for name in _SAMPLING_NAMES if name in given}},
-        mulo={name: given[name] for name in _MULO_NAMES if name in given},
+        sampling={**defaults.sampling, **{name: given[name] for name in _SAMPLING_NAMES if name in given}},
+        mulo={**defaults.mulo, **{name: given[name] for name in _MULO_NAMES if name in given}},
         skip_parity=given["skip_parity"],
         force=given["force"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
@@ -10,12 +11,45 @@ from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 from mulo_runtime.buckets import query_bucket
 from mulo_runtime.settings import Method, MuloSD, ZipAR
 
-__all__ = ["drafter_slots", "lane_memory", "model_buffers", "target_slots"]
+__all__ = ["LaneSizes", "drafter_slots", "lane_memory", "lane_sizes", "model_buffers", "target_slots"]
 
 Grid = tuple[int, int]
 
 _SLOT_ALIGNMENT = 8
 """GPU attention kernels want a cache whose length is a multiple of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSizes:
+    """For what the buffers of a lane are made.
+
+    Attributes:
+        queries: the largest number of queries of one pass.
+        target_slots, drafter_slots: the most slots that a method may fill behind the condition.
+        target, drafter: the models' buffers, which hold the condition and the padding of a pass, too.
+    """
+
+    queries: int
+    target_slots: int
+    drafter_slots: int
+    target: ModelBuffers
+    drafter: ModelBuffers
+
+
+def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> LaneSizes:
+    """Sizes that hold every one of `methods` with passes of at most `queries` queries."""
+    prefix, grid = manifest.condition.length, (manifest.target.rows, manifest.target.cols)
+    draft_grid = manifest.drafter.rows, manifest.drafter.cols
+    queries = min(queries, grid[0] * grid[1])
+    target = max(target_slots(method, grid, manifest.ratio) for method in methods)
+    drafter = max(drafter_slots(method, draft_grid) for method in methods)
+    return LaneSizes(
+        queries=queries,
+        target_slots=target,
+        drafter_slots=drafter,
+        target=model_buffers(prefix, target, queries),
+        drafter=model_buffers(prefix, drafter, queries),
+    )
 
 
 def target_slots(method: Method, grid: Grid, ratio: int) -> int:
@@ -68,13 +102,5 @@ def lane_memory(
         images: N, how many images a lane decodes together.
         queries: the largest number of queries of one pass.
     """
-    prefix, grid = manifest.condition.length, (manifest.target.rows, manifest.target.cols)
-    draft_grid = manifest.drafter.rows, manifest.drafter.cols
-    queries = min(queries, grid[0] * grid[1])
-    return plan_memory(
-        manifest,
-        lanes=lanes,
-        images=images,
-        drafter=model_buffers(prefix, max(drafter_slots(method, draft_grid) for method in methods), queries),
-        target=model_buffers(prefix, max(target_slots(method, grid, manifest.ratio) for method in methods), queries),
-    )
+    sizes = lane_sizes(manifest, methods, queries)
+    return plan_memory(manifest, lanes=lanes, images=images, drafter=sizes.drafter, target=sizes.target)

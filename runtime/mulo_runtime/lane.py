@@ -11,7 +11,7 @@ from mulo_engines.manifest import Manifest
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance import PooledMass
-from mulo_runtime.capacity import drafter_slots, model_buffers, target_slots
+from mulo_runtime.capacity import drafter_slots, lane_sizes, target_slots
 from mulo_runtime.meter import Meter
 from mulo_runtime.model import CachedModel
 from mulo_runtime.pixels import GridGraph
@@ -52,16 +52,14 @@ class Lane:
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
-        self.queries = min(queries, self.grid[0] * self.grid[1])
-        self._target_slots = max(target_slots(method, self.grid, self.ratio) for method in methods)
-        self._drafter_slots = max(drafter_slots(method, self.draft_grid) for method in methods)
-        prefix = manifest.condition.length
-        target = model_buffers(prefix, self._target_slots, self.queries)
-        drafter = model_buffers(prefix, self._drafter_slots, self.queries)
-        self._sampler = SamplerBuffers(engines["sampler"], images, target.queries, manifest.vocabulary, self.meter)
-        models = engines, images, prefix, self._sampler, self.meter
-        self.target = CachedModel("target", manifest.target, target, *models)
-        self.drafter = CachedModel("drafter", manifest.drafter, drafter, *models)
+        self._sizes = sizes = lane_sizes(manifest, methods, queries)
+        self.queries = sizes.queries
+        self._sampler = SamplerBuffers(
+            engines["sampler"], images, sizes.target.queries, manifest.vocabulary, self.meter
+        )
+        models = engines, images, manifest.condition.length, self._sampler, self.meter
+        self.target = CachedModel("target", manifest.target, sizes.target, *models)
+        self.drafter = CachedModel("drafter", manifest.drafter, sizes.drafter, *models)
         self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
         self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
         self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
@@ -80,11 +78,12 @@ class Lane:
             RequestError: the lane's cache is too small for the method, or the bundle pools over fewer neighbours.
         """
         needed = target_slots(method, self.grid, self.ratio), drafter_slots(method, self.draft_grid)
-        if needed[0] > self._target_slots or needed[1] > self._drafter_slots:
+        held = self._sizes.target_slots, self._sizes.drafter_slots
+        if needed[0] > held[0] or needed[1] > held[1]:
             raise RequestError(
                 "the lane's cache is too small for these settings",
                 found=f"{needed[0]} slots of the target, {needed[1]} of the drafter",
-                expected=f"at most {self._target_slots} and {self._drafter_slots}",
+                expected=f"at most {held[0]} and {held[1]}",
                 fix="open the pipeline with methods=[...] that include these settings",
             )
         pool_k = 1

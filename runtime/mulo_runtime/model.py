@@ -170,6 +170,34 @@ class CachedModel:
         self._cursor = [cursor + count for cursor, count in zip(self._cursor, counts, strict=True)]
         return draws
 
+    def step(self, token: int, position: int, uniform: float) -> int:
+        """Append one token of a lone image to the log and draw the next: `feed` without arrays of one element.
+
+        Args:
+            token: the token to feed.
+            position: its image position.
+            uniform: the number that draws.
+
+        Raises:
+            NonFiniteError, ShapeError: see `feed`.
+        """
+        (cursor,) = self._cursor
+        inputs = self._bound(0, 1, 1, cursor + 1)
+        if self._logit_rows != (0, 1, 1):
+            inputs.logit_rows.fill(0)
+            self._logit_rows = (0, 1, 1)
+        at = position + self._prefix
+        self.slots.write_one(0, cursor, at)
+        self.slots.mask_one(0, at, inputs.attn_mask[0, 0, 0])
+        inputs.token_ids.fill(token)
+        inputs.position_ids.fill(at)
+        inputs.write_index.fill(cursor)
+        self._meter.run(self._engine.name, inputs.call, 1)
+        drawn, probability = self._sampler.draw_one(self._halves, uniform)
+        self._check_finite(probability)
+        self._cursor[0] = cursor + 1
+        return drawn
+
     def rewind(self, token: int) -> None:
         """Let the next `feed` overwrite the log from image token `token` on.
 
@@ -206,13 +234,16 @@ class CachedModel:
     def _run(self, inputs: _Inputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)
         draws = self._sampler.draw(self._halves, candidates, uniforms)
-        if not isfinite(np.add.reduce(draws.probability, axis=None)):
+        self._check_finite(np.add.reduce(draws.probability, axis=None))
+        return draws
+
+    def _check_finite(self, probability: float) -> None:
+        if not isfinite(probability):
             raise NonFiniteError(
                 f"{self._engine.name}: the logits are not finite",
                 expected="finite logits",
                 fix="export with a wider precision (fp32 or bf16), or check the checkpoint",
             )
-        return draws
 
     def _bound(self, prefix: int, queries: int, rows: int, filled: int) -> _Inputs:
         """The inputs of a pass of this size, over a cache that has grown to hold `filled` slots."""

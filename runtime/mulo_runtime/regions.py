@@ -89,9 +89,9 @@ def island_runs(region: Region) -> list[list[Run]]:
     """The islands of `region`, each as its runs in raster order."""
     islands: list[list[Run]] = []
     previous: list[tuple[Run, list[Run]]] = []
-    for row, cells in enumerate(region):
+    for runs in _runs(region):
         current: list[tuple[Run, list[Run]]] = []
-        for run in _runs(row, cells):
+        for run in runs:
             touching = _distinct([island for other, island in previous if _touch(run, other)])
             island = _merge(touching, islands, previous, current)
             island.append(run)
@@ -121,9 +121,19 @@ def _by_row(island: list[Run]) -> Iterator[list[Run]]:
     yield row
 
 
-def _runs(row: int, cells: Region) -> list[Run]:
-    edges = np.flatnonzero(np.diff(cells, prepend=False, append=False)).tolist()
-    return [Run(row, start, stop) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+def _runs(region: Region) -> list[list[Run]]:
+    """The runs of every row."""
+    rows, columns = region.shape
+    # A column of nothing on both sides: every run has two edges, and none reaches into the next row.
+    bordered = np.zeros((rows, columns + 2), np.bool_)
+    bordered[:, 1:-1] = region
+    flat = bordered.ravel()
+    edges = np.flatnonzero(flat[1:] != flat[:-1]).tolist()
+    runs: list[list[Run]] = [[] for _ in range(rows)]
+    for start, stop in zip(edges[::2], edges[1::2], strict=True):
+        row, column = divmod(start, columns + 2)
+        runs[row].append(Run(row, column, column + stop - start))
+    return runs
 
 
 def _touch(run: Run, other: Run) -> bool:

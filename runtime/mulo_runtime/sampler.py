@@ -96,6 +96,13 @@ class SamplerBuffers:
             return bound.draws
         return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted])
 
+    def draw_one(self, halves: int, uniform: float) -> tuple[int, float]:
+        """The token of a lone query of a lone image, and a probability that is finite if the logits are."""
+        bound = self._bound(halves, 1)
+        bound.uniforms.fill(uniform)
+        self._meter.run(self._engine.name, bound.call, 1)
+        return bound.draws.tokens.item(), bound.draws.probability.item()
+
     def _bound(self, halves: int, rows: int) -> _Bound:
         key = (halves, rows)
         if key not in self._calls:

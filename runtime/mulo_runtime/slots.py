@@ -42,17 +42,15 @@ class SlotTable:
     def write(self, image: int, start: int, positions: NDArray[np.integer]) -> None:
         """Record that slots start, start+1, ... now hold `positions`; older slots of these positions become stale."""
         position, slot = self._position[image], self._slot[image]
-        if len(positions) == 1:
-            # The step of plain decoding: scalars cost a fifth of arrays of one.
-            self._write_one(position, slot, start, int(positions[0]))
-            return
         stop = start + len(positions)
         slot[position[start:stop]] = len(position) - 1
         position[slot[positions]] = self.empty
         slot[positions] = np.arange(start, stop)
         position[start:stop] = positions
 
-    def _write_one(self, position: NDArray[np.int32], slot: NDArray[np.int32], start: int, written: int) -> None:
+    def write_one(self, image: int, start: int, written: int) -> None:
+        """Record that slot `start` now holds the position `written`; scalars cost a fifth of arrays of one."""
+        position, slot = self._position[image], self._slot[image]
         slot[position[start]] = len(position) - 1
         position[slot[written]] = self.empty
         slot[written] = start
@@ -71,10 +69,11 @@ class SlotTable:
     def mask(self, image: int, positions: NDArray[np.integer], out: NDArray[np.bool_]) -> None:
         """Fill `out` [T, S]: query t may attend to the live slots at or before its position."""
         position = self._position[image, : out.shape[1]]
-        if len(positions) == 1:
-            np.less_equal(position, int(positions[0]), out=out[0])
-            return
         rows = max(_COMPARED_AT_ONCE // out.shape[1], 1)
         for start in range(0, len(positions), rows):
             queries = positions[start : start + rows].astype(np.int32)
             np.less_equal(position, queries[:, None], out=out[start : start + rows])
+
+    def mask_one(self, image: int, position: int, out: NDArray[np.bool_]) -> None:
+        """Fill `out` [S] for a lone query at `position`."""
+        np.less_equal(self._position[image, : len(out)], position, out=out)

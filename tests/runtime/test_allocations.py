@@ -19,20 +19,23 @@ Watch = Callable[..., list[int]]
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
     """`watch(extra)` returns a list that grows by the bytes that each pass allocates at once, `extra()` included."""
-    feed = CachedModel.feed
 
     def start(extra: Callable[[], Any] = lambda: None) -> list[int]:
         peaks: list[int] = []
 
-        def watched(self: CachedModel, *args: Any, **kwargs: Any) -> Any:
-            before = tracemalloc.get_traced_memory()[0]
-            tracemalloc.reset_peak()
-            draws = feed(self, *args, **kwargs)
-            extra()
-            peaks.append(tracemalloc.get_traced_memory()[1] - before)
-            return draws
+        def watched(run: Callable[..., Any]) -> Callable[..., Any]:
+            def run_and_measure(*args: Any, **kwargs: Any) -> Any:
+                before = tracemalloc.get_traced_memory()[0]
+                tracemalloc.reset_peak()
+                result = run(*args, **kwargs)
+                extra()
+                peaks.append(tracemalloc.get_traced_memory()[1] - before)
+                return result
 
-        monkeypatch.setattr(CachedModel, "feed", watched)
+            return run_and_measure
+
+        for name in ("feed", "step"):
+            monkeypatch.setattr(CachedModel, name, watched(getattr(CachedModel, name)))
         tracemalloc.start()
         return peaks
 

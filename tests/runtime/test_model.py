@@ -67,6 +67,19 @@ def test_many_steps_of_one_query_are_one_step_of_many(harness: Harness) -> None:
     assert close(at_once, one_by_one)
 
 
+def test_a_step_draws_what_feeding_its_token_draws(harness: Harness) -> None:
+    harness.begin()
+    fed = [int(harness.model.feed(*lone(harness, at), None, _halves(1)).tokens[0, 0]) for at in range(12)]
+    harness.begin()
+    stepped = [harness.model.step(int(harness.image[at]), at, 0.5) for at in range(12)]
+    assert stepped == fed
+    assert len(set(fed)) > 1
+
+
+def lone(harness: Harness, at: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    return harness.image[[at]][None], np.array([[at]]), [1]
+
+
 def test_the_order_of_the_log_does_not_matter(harness: Harness) -> None:
     harness.begin()
     expected = harness.feed(list(range(12)), harness.image)[-1]

@@ -35,7 +35,9 @@ def test_any_script_of_writes_and_retirements_leaves_what_a_plain_replay_leaves(
 ) -> None:
     table = SlotTable(1, SLOTS, POSITIONS)
     for action, start, positions in script:
-        if action == "write":
+        if action == "write" and len(positions) == 1:
+            table.write_one(0, start, positions[0])
+        elif action == "write":
             table.write(0, start, np.array(positions))
         else:
             table.retire(0, np.array(positions))
@@ -49,6 +51,8 @@ def test_a_query_sees_live_slots_at_or_before_its_position_and_no_others() -> No
     mask = np.ones((2, 6), np.bool_)
     table.mask(0, np.array([2, 9]), mask)
     assert mask.astype(int).tolist() == [[1, 0, 0, 1, 0, 0], [1, 0, 1, 1, 0, 0]]
+    table.mask_one(0, 2, mask[1])
+    assert (mask[1] == mask[0]).all()
 
 
 def test_a_position_that_is_written_again_leaves_a_stale_slot_behind() -> None:

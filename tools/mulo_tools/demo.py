@@ -81,7 +81,8 @@ def _drafted(pipeline: Pipeline, request: Request) -> tuple[NDArray[np.uint8], R
 def _describe(pipeline: Pipeline, method: MuloSD) -> str:
     low, high = pipeline.bundle.manifest.drafter, pipeline.bundle.manifest.target
     grids = f"{low.rows} x {low.cols} tokens drafted, {high.rows} x {high.cols} verified"
-    return f"MuLo-SD, {grids}; tau {method.tau:g}, {method.pool_k} codes pooled, radius {method.radius}"
+    expansion = "no neighbourhood" if method.radius is None else f"radius {method.radius}"
+    return f"MuLo-SD, {grids}; tau {method.tau:g}, {method.pool_k} codes pooled, {expansion}"
 
 
 def _effort(result: Result) -> str:

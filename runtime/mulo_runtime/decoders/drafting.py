@@ -91,10 +91,9 @@ class Drafting:
             pass
 
     def _begin(self) -> None:
-        self._job.guard()
-        first = self._lane.drafter.begin(
-            self._job.embeds["drafter"], self._job.visible, None, self._job.drafter_uniforms[:, :1]
-        )
+        job = self._job
+        job.guard()
+        first = self._lane.drafter.begin(job.embeds["drafter"], job.visible, None, job.drafter_uniforms[:, :1])
         self._tokens[:, :1] = first.tokens
 
     def _plan(self, start: int, stop: int) -> list[Wave]:

@@ -30,6 +30,15 @@ def test_things_keep_clear_of_each_other_and_of_the_border() -> None:
         assert all(_apart(a, b) for i, a in enumerate(places) for b in places[:i])
 
 
+def test_places_lie_on_the_lattice_of_the_finest_tokens() -> None:
+    places = [
+        p for seed, scene in enumerate(scenes_of(range(100))) for p in place_things(scene, np.random.default_rng(seed))
+    ]
+    centres = 32 * np.array([(place.x, place.y) for place in places])
+    assert (centres == centres.round()).all()
+    assert len(np.unique(centres)) > 6
+
+
 def _inside(place: Placement) -> bool:
     return all(place.diameter / 2 < centre < 1 - place.diameter / 2 for centre in (place.x, place.y))
 

@@ -14,7 +14,7 @@ from mulo_tools.reference.vq import VQConfig, VQTokenizer
 from safetensors import safe_open
 
 WEIGHTS = Path(weights_file.__file__).parent / "weights"
-GPTS = {"drafter-32px": (8, 3), "target-64px": (16, 6), "target-128px": (32, 6)}
+GPTS = {"drafter-32px": (8, 4), "target-64px": (16, 2), "target-128px": (32, 2)}
 
 
 def _metadata(name: str) -> dict[str, str]:
@@ -25,16 +25,16 @@ def _metadata(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", GPTS)
 def test_a_gpt_says_what_its_tensors_hide(name: str) -> None:
-    grid, layers = GPTS[name]
+    grid, heads = GPTS[name]
     assert _metadata(name) == {
         "family": "llamagen-t2i",
-        "n_head": "4",
+        "n_head": str(heads),
         "grid": str(grid),
         "norm_eps": "1e-05",
         "rope_base": "10000",
     }
     config = weights_file.load_gpt(WEIGHTS / f"{name}.safetensors").config
-    assert config == GPTConfig(grid=grid, layers=layers, text_width=scene_prompt_encoder().width)
+    assert config == GPTConfig(grid=grid, layers=6, heads=heads, text_width=scene_prompt_encoder().width)
 
 
 def test_the_tokenizer_says_what_its_tensors_hide() -> None:

@@ -14,7 +14,7 @@ from mulo_tools.method_options import parse_method
 __all__ = ["chosen_methods", "default_methods", "method_title"]
 
 _ZIPAR_WINDOWS = (2, 4, 8, 16)
-_TAUS = (0.4, 0.2, 0.1, 0.05)
+_TAUS = (0.1, 0.03, 0.01, 0.003)
 _TOLD = frozenset({"tau", "window"})
 """Switches that a title tells even where they are at their defaults."""
 

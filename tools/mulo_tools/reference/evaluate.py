@@ -19,8 +19,8 @@ from mulo_tools.reference.vq import VQTokenizer, encode_pictures, to_pixels
 
 BATCH = 48
 """Prompts that are sampled at a time."""
-TEMPERATURES = (0.8, 0.9, 1.0)
-GUIDANCES = (1.5, 3.0, 5.0)
+TEMPERATURES = (0.4, 0.5, 0.65, 0.8)
+GUIDANCES = (1.0, 1.25, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,13 @@ def score_model(model: GPT, tokenizer: VQTokenizer, seeds: Sequence[int], sampli
 
 
 def choose_sampling(model: GPT, tokenizer: VQTokenizer, seeds: Sequence[int]) -> dict[Sampling, Score]:
-    """Scores on tuning prompts of all temperatures at the middle guidance, then of the other guidances at the best."""
-    middle = GUIDANCES[len(GUIDANCES) // 2]
+    """Scores on tuning prompts of all temperatures without guidance, then of the other guidances at the best."""
     scores: dict[Sampling, Score] = {}
     for temperature in TEMPERATURES:
-        sampling = Sampling(temperature, middle)
+        sampling = Sampling(temperature, GUIDANCES[0])
         scores[sampling] = score_model(model, tokenizer, seeds, sampling)
     best = best_sampling(scores)
-    for guidance in (guidance for guidance in GUIDANCES if guidance != middle):
+    for guidance in GUIDANCES[1:]:
         sampling = Sampling(best.temperature, guidance)
         scores[sampling] = score_model(model, tokenizer, seeds, sampling)
     return scores

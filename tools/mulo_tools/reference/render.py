@@ -27,6 +27,15 @@ COLOUR_RGB = {
 }
 BACKGROUND_RGB = {"dark": (46, 48, 58), "grey": (128, 127, 124), "light": (222, 219, 211)}
 
+LATTICE = 4 / RENDER_PX
+"""Step between the places of things, as a fraction of the side: one token of the finest resolution.
+
+An outline meets the token grid in few ways, so that a small model learns shapes soon; what stays ambiguous is texture.
+"""
+SHIFTS, LONE_SHIFTS = 1, 2
+"""Most steps between a thing and the centre of its quadrant, or of the picture when it is alone."""
+DIAMETERS, LONE_DIAMETERS = (0.36, 0.41), (0.46, 0.56)
+"""Sizes of things, as fractions of the side."""
 QUADRANTS = ((0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75))
 """Centres (x, y) of the four places of things that are not alone, as fractions of the side."""
 
@@ -69,14 +78,12 @@ def place_things(scene: Scene, rng: np.random.Generator) -> list[Placement]:
     """Choose a place for every thing: a lone one near the centre, others near distinct quadrant centres."""
     count = len(scene.things)
     if count == 1:
-        diameter = rng.uniform(0.44, 0.58)
-        x, y = 0.5 + rng.uniform(-0.12, 0.12, 2)
-        return [Placement(x, y, diameter)]
-    diameters = rng.uniform(0.34, 0.42, count)
+        return [_near((0.5, 0.5), rng.choice(LONE_DIAMETERS), LONE_SHIFTS, rng)]
+    diameters = rng.choice(DIAMETERS, count)
     if scene.kind == "counting":
         diameters[:] = diameters[0]
     return [
-        _near(QUADRANTS[quadrant], diameter, rng)
+        _near(QUADRANTS[quadrant], diameter, SHIFTS, rng)
         for quadrant, diameter in zip(_quadrants(scene, rng), diameters, strict=True)
     ]
 
@@ -129,9 +136,8 @@ def _quadrants(scene: Scene, rng: np.random.Generator) -> list[int]:
     return pair if scene.relation in ("left of", "above") else pair[::-1]
 
 
-def _near(centre: tuple[float, float], diameter: float, rng: np.random.Generator) -> Placement:
-    room = (0.5 - diameter) / 2 - 0.02
-    x, y = np.array(centre) + rng.uniform(-room, room, 2)
+def _near(centre: tuple[float, float], diameter: float, shifts: int, rng: np.random.Generator) -> Placement:
+    x, y = np.array(centre) + rng.integers(-shifts, shifts, 2, endpoint=True) * LATTICE
     return Placement(x, y, diameter)
 
 

@@ -17,7 +17,7 @@ from mulo_tools.reference.evaluate import best_sampling, choose_sampling, score_
 from mulo_tools.reference.gpt import GPTConfig
 from mulo_tools.reference.progress import History
 from mulo_tools.reference.scenes import HELD_OUT_SEEDS, TRAINING_SEEDS, TUNING_SEEDS, scenes_of
-from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, Portion, TokenData
+from mulo_tools.reference.train_gpt import GPTRecipe, GPTTraining, Portion, TokenData, every
 from mulo_tools.reference.train_vq import VQRecipe, VQTraining
 from mulo_tools.reference.training import Budget, Replicas
 from mulo_tools.reference.vocabulary import scene_prompt_encoder
@@ -28,7 +28,7 @@ PROMPT_FILE = "prompt.safetensors"
 RECORD_FILE = "record.json"
 VQ_MINUTES = 8.0
 VQ_PICTURES = 6_000
-SCENES = {32: 24_000, 64: 24_000, 128: 12_000}
+SCENES = {32: 90_000, 64: 40_000, 128: 14_000}
 """Training scenes that are encoded at each resolution."""
 
 
@@ -36,32 +36,38 @@ SCENES = {32: 24_000, 64: 24_000, 128: 12_000}
 class Stage:
     """One GPT: where its weights go, its sizes, its budget and the stage that it starts from.
 
-    `batch` and, for smaller pictures whose tokens are spread over the grid, `coarse` (side in px to images) count per
-    replica and step. Coarse pictures teach what goes where at a fraction of the cost, first (`head_start`) alone.
+    Images count per replica and step: `batch` whole ones; `coarse`, by their side in px, of smaller pictures whose
+    tokens are spread over the grid; `thinned`, by the stride at which rows and columns of tokens are taken. The latter
+    two teach what goes where at a fraction of the cost, first (`head_start`) alone.
     """
 
     file: str
     px: int
     layers: int
+    heads: int
     batch: int
     minutes: float
     parent: str | None = None
     coarse: Mapping[int, int] = field(default_factory=dict)
+    thinned: Mapping[int, int] = field(default_factory=dict)
     head_start: float = 0.0
 
 
 STAGES = {
-    "drafter": Stage("drafter-32px.safetensors", px=32, layers=3, batch=48, minutes=12),
-    "target-64": Stage("target-64px.safetensors", px=64, layers=6, batch=12, minutes=52, parent="drafter"),
+    "drafter": Stage("drafter-32px.safetensors", px=32, layers=6, heads=4, batch=24, minutes=64),
+    "target-64": Stage(
+        "target-64px.safetensors", px=64, layers=6, heads=2, batch=12, minutes=72, coarse={32: 12}, head_start=0.3
+    ),
     "target-128": Stage(
         "target-128px.safetensors",
         px=128,
         layers=6,
-        batch=3,
-        minutes=30,
+        heads=2,
+        batch=2,
+        minutes=100,
         parent="target-64",
-        coarse={64: 8, 32: 16},
-        head_start=0.4,
+        thinned={2: 10, 4: 12},
+        head_start=0.1,
     ),
 }
 
@@ -104,9 +110,15 @@ def train_tokenizer(out: Path, checkpoint: Path, budget: Budget, replicas: Repli
 def train_stage(name: str, out: Path, checkpoint: Path, budget: Budget, replicas: Replicas, workers: int) -> None:
     """Train one GPT and publish its averaged weights."""
     stage = STAGES[name]
-    batches = {stage.px: stage.batch, **stage.coarse}
-    portions = [Portion(load_examples(out, px, workers), batch) for px, batch in batches.items()]
-    config = GPTConfig(grid=stage.px // 4, layers=stage.layers, text_width=scene_prompt_encoder().width)
+    whole = load_examples(out, stage.px, workers)
+    portions = [
+        Portion(whole, stage.batch),
+        *(Portion(load_examples(out, px, workers), batch) for px, batch in stage.coarse.items()),
+        *(Portion(every(stride, whole), batch) for stride, batch in stage.thinned.items()),
+    ]
+    config = GPTConfig(
+        grid=stage.px // 4, layers=stage.layers, heads=stage.heads, text_width=scene_prompt_encoder().width
+    )
     recipe = GPTRecipe(head_start=stage.head_start)
     training = GPTTraining(config, recipe, replicas)
     if stage.parent:
@@ -114,6 +126,7 @@ def train_stage(name: str, out: Path, checkpoint: Path, budget: Budget, replicas
     training.run(portions, budget, checkpoint, name)
     if replicas.rank == 0:
         save_gpt(out / stage.file, training.average.values, config)
+        batches = {"whole": stage.batch, "coarse": dict(stage.coarse), "thinned": dict(stage.thinned)}
         write_record(out, name, asdict(recipe) | {"batches": batches, "scenes": SCENES}, training.history, replicas)
 
 

@@ -45,6 +45,12 @@ class TokenData:
         return math.isqrt(self.tokens.shape[1])
 
 
+def every(stride: int, data: TokenData) -> TokenData:
+    """The tokens of every `stride`-th row and column: what goes where, in a fraction of the tokens."""
+    grids = data.tokens.reshape(len(data), data.side, data.side)[:, ::stride, ::stride]
+    return TokenData(data.features, data.text_mask, grids.reshape(len(data), -1))
+
+
 @dataclass(frozen=True, slots=True)
 class Portion:
     """What a step takes of one resolution: `batch` images per replica."""
@@ -82,8 +88,8 @@ class GPTTraining:
         self.step = 0
 
     def start_from(self, weights: dict[str, Tensor]) -> None:
-        """Begin with the weights of a smaller model of the same width."""
-        self.model.load_state_dict(deepen(weights, self.model.config.layers))
+        """Begin with the weights of a model of the same sizes, the grid apart."""
+        self.model.load_state_dict(weights)
         self.average = AveragedWeights(self.model, self.recipe.memory)
 
     def run(self, portions: Sequence[Portion], budget: Budget, checkpoint: Path, name: str) -> None:
@@ -187,23 +193,3 @@ def make_optimizers(model: GPT, learning_rate: float) -> list[torch.optim.Optimi
         Muon([named[name] for name in matrices], lr=learning_rate),
         torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]
-
-
-def deepen(weights: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Weights for `layers` layers from fewer: every layer is followed by copies whose outputs are silenced.
-
-    The deeper model computes what the shallow one did; the copies join in as training moves their outputs off zero.
-    """
-    shallow = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("layers."))
-    copies = layers // shallow
-    deep: dict[str, Tensor] = {}
-    for name, value in weights.items():
-        if not name.startswith("layers."):
-            deep[name] = value
-            continue
-        _, index, rest = name.split(".", 2)
-        silent = rest in ("attention.wo.weight", "feed_forward.w2.weight")
-        for copy in range(copies):
-            muted = silent and copy > 0
-            deep[f"layers.{int(index) * copies + copy}.{rest}"] = torch.zeros_like(value) if muted else value.clone()
-    return deep
