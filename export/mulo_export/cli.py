@@ -32,7 +32,7 @@ _LLAMAGEN = {
 _REFERENCE_SAMPLING = {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}
 _REFERENCE_MULO = {"tau": 0.01, "radius": None, "draft_window": 0, "rows_per_round": 2, "refresh": "none"}
 _REFERENCE = FamilyDefaults(_REFERENCE_SAMPLING, _REFERENCE_MULO)
-"""Chosen with `mulo train reference --stage scores` and `mulo bench` on the prompts of the split "tune"."""
+"""Chosen on the prompts of the split "tune"."""
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
 
 

@@ -11,7 +11,7 @@ from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 from mulo_runtime.buckets import query_bucket
 from mulo_runtime.settings import Method, MuloSD, ZipAR
 
-__all__ = ["LaneSizes", "drafter_slots", "lane_memory", "lane_sizes", "model_buffers", "target_slots"]
+__all__ = ["LaneSizes", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
 
 Grid = tuple[int, int]
 
@@ -47,8 +47,8 @@ def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> L
         queries=queries,
         target_slots=target,
         drafter_slots=drafter,
-        target=model_buffers(prefix, target, queries),
-        drafter=model_buffers(prefix, drafter, queries),
+        target=_model_buffers(prefix, target, queries),
+        drafter=_model_buffers(prefix, drafter, queries),
     )
 
 
@@ -77,7 +77,7 @@ def drafter_slots(method: Method, grid: Grid) -> int:
     return drafted + rounds * (step + method.look_ahead) * cols
 
 
-def model_buffers(prefix: int, slots: int, queries: int) -> ModelBuffers:
+def _model_buffers(prefix: int, slots: int, queries: int) -> ModelBuffers:
     """Sizes of a model's buffers.
 
     Args:

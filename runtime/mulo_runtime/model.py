@@ -159,9 +159,7 @@ class CachedModel:
         rows = query_bucket(uniforms.shape[1])
         bucket = query_bucket(queries)
         inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
-        if self._logit_rows != (first, rows, bucket):
-            inputs.logit_rows[...] = np.minimum(np.arange(first, first + rows), bucket - 1)
-            self._logit_rows = (first, rows, bucket)
+        self._select_logits(inputs, first, rows, bucket)
         for image, count in enumerate(counts):
             self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
         if len(inputs.attn_mask) > 1:
@@ -183,9 +181,7 @@ class CachedModel:
         """
         (cursor,) = self._cursor
         inputs = self._bound(0, 1, 1, cursor + 1)
-        if self._logit_rows != (0, 1, 1):
-            inputs.logit_rows.fill(0)
-            self._logit_rows = (0, 1, 1)
+        self._select_logits(inputs, 0, 1, 1)
         at = position + self._prefix
         self.slots.write_one(0, cursor, at)
         self.slots.mask_one(0, at, inputs.attn_mask[0, 0, 0])
@@ -208,6 +204,12 @@ class CachedModel:
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""
         self.slots.retire(image, positions + self._prefix)
+
+    def _select_logits(self, inputs: _Inputs, first: int, rows: int, queries: int) -> None:
+        """Ask for the logits of `rows` queries from `first` on, unless the last pass asked for the same."""
+        if self._logit_rows != (first, rows, queries):
+            inputs.logit_rows[...] = np.minimum(np.arange(first, first + rows), queries - 1)
+            self._logit_rows = (first, rows, queries)
 
     def _place_prefix(self, mask: NDArray[np.bool_], image: int, visible: NDArray[np.bool_]) -> None:
         positions = np.arange(len(visible))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -23,17 +23,17 @@ class Wave:
         fed: image positions whose query is fed, the predecessors of `targets` and then the refreshed ones; shape [T].
         sources: image positions whose tokens are fed there; differs from `fed` where a surrogate stands in.
         provisional: those of `fed` that hold a surrogate and are hidden after the pass.
-        lone: whether one token is drawn and nothing else is to be done.
     """
 
     targets: Positions
     fed: Positions
     sources: Positions
     provisional: Positions
-    lone: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lone", len(self.targets) == len(self.fed) == 1 and not len(self.provisional))
+    @property
+    def lone(self) -> bool:
+        """Whether one token is drawn and nothing else is to be done."""
+        return len(self.targets) == len(self.fed) == 1 and not len(self.provisional)
 
 
 def plan_waves(
