@@ -37,10 +37,11 @@ _MULO = [
     click.option("--rows-per-round", type=click.IntRange(0), help="Drafter rows in a round; 0 is the whole image."),
     click.option("--window", type=click.IntRange(0), help="ZipAR window inside an island; 0 is serial."),
     click.option("--draft", type=click.Choice(["image", "rows"]), help="What is drafted before the first round."),
+    click.option("--guided", type=click.Choice(["both", "drafter", "target"]), help="Which models guidance steers."),
     click.option("--draft-window", type=click.IntRange(0), help="ZipAR window of the drafter; 0 is serial."),
 ]
 _SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
-_MULO_NAMES = ("tau", "pool_k", "radius", "rows_per_round", "window", "draft", "draft_window")
+_MULO_NAMES = ("tau", "pool_k", "radius", "rows_per_round", "window", "draft", "draft_window", "guided")
 
 
 def shared_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -75,18 +75,22 @@ class ConditionEncoder:
         return TextFeatures(np.zeros(size, np.float32), np.ones(size[0], np.bool_))
 
     def encode(
-        self, conditions: Sequence[Condition], guided: bool, models: Sequence[str] = ("target", "drafter")
+        self, conditions: Sequence[Condition], guided: Mapping[str, bool]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
-        """The embeddings [B, P, D] of `models` by name, and the visible positions [N, P].
+        """The embeddings [B, P, D] of models by name, and the visible positions [N, P].
+
+        Args:
+            conditions: one for each image.
+            guided: the models "target" and "drafter", and whether their null half is wanted, too.
 
         Raises:
             RequestError: a condition is of another kind than the bundle takes, or out of range.
             PromptError: a prompt cannot be encoded.
         """
         inputs, visible = self._inputs(conditions)
-        batch = (2 if guided else 1) * len(conditions)
-        engines = {model: self._engines[f"{model}.condition"] for model in models}
-        return {model: engine.run_once(inputs)["cond_embeds"][:batch] for model, engine in engines.items()}, visible
+        embeds = {model: self._engines[f"{model}.condition"].run_once(inputs)["cond_embeds"] for model in guided}
+        images = len(conditions)
+        return {model: embeds[model][: 2 * images if guided[model] else images] for model in guided}, visible
 
     def _inputs(self, conditions: Sequence[Condition]) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         if self._record.kind == "class":

@@ -26,7 +26,7 @@ from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.lane_pool import LanePool
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
 
 __all__ = ["GRAPHS", "Pipeline"]
 
@@ -244,8 +244,7 @@ class _Run:
         return [self._result(index) for index in range(len(self._seeds))]
 
     def _job(self) -> Job:
-        models = ("target", "drafter") if isinstance(self._method, MuloSD) else ("target",)
-        embeds, visible = self._pipeline._conditions.encode(self._conditions, self._sampling.guided, models)
+        embeds, visible = self._pipeline._conditions.encode(self._conditions, _guided(self._method, self._sampling))
         (rows, cols), (draft_rows, draft_cols) = self._lane.grid, self._lane.draft_grid
         return Job(
             embeds=embeds,
@@ -282,6 +281,13 @@ class _Run:
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
     return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
+
+
+def _guided(method: Method, sampling: Sampling) -> dict[str, bool]:
+    """The models that the method runs, and whether with a null half."""
+    if not isinstance(method, MuloSD):
+        return {"target": sampling.guided}
+    return {model: sampling.guided and method.guided in ("both", model) for model in ("target", "drafter")}
 
 
 def _until(request: Request) -> float | None:

@@ -99,6 +99,8 @@ class MuloSD:
             next round's verification, "dirty" refeeds the last token of every resampled run with the next wave,
             "none" does neither.
         resynchronise: whether verified tokens, downsampled, replace the drafter's own in its prefix ("rows" only).
+        guided: which models are steered by the sampling's guidance, "both", the "drafter" or the "target"; the other
+            one decodes no null half, which halves its cost.
     """
 
     tau: float = 0.1
@@ -116,6 +118,7 @@ class MuloSD:
     stale: Literal["keep", "mask"] = "keep"
     refresh: Literal["block", "dirty", "none"] = "block"
     resynchronise: bool = True
+    guided: Literal["both", "drafter", "target"] = "both"
 
     def __post_init__(self) -> None:
         _require("tau", self.tau, self.tau >= 0, "0 or more")
@@ -129,6 +132,7 @@ class MuloSD:
         _one_of("surrogate", self.surrogate, ("draft", "latest"))
         _one_of("stale", self.stale, ("keep", "mask"))
         _one_of("refresh", self.refresh, ("block", "dirty", "none"))
+        _one_of("guided", self.guided, ("both", "drafter", "target"))
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

@@ -43,6 +43,30 @@ def test_rejecting_everything_and_resampling_serially_is_plain_decoding(
     assert tokens(pipeline.generate(request(3, method))) == tokens(plain)
 
 
+UNGUIDED = Sampling(guidance_scale=1.0)
+GUIDED = Sampling(guidance_scale=3.0)
+
+
+@pytest.mark.parametrize(("guided", "plain"), [("both", GUIDED), ("target", GUIDED), ("drafter", UNGUIDED)])
+def test_resampling_is_guided_only_where_the_target_is(
+    open_pipeline: MakePipeline, guided: str, plain: Sampling
+) -> None:
+    pipeline = open_pipeline()
+    method = MuloSD(tau=REJECT_ALL, islands="serial", guided=guided)
+    expected = pipeline.generate(request(3, AutoRegressive(), sampling=plain))
+    assert tokens(pipeline.generate(request(3, method, sampling=GUIDED))) == tokens(expected)
+
+
+@pytest.mark.parametrize(("guided", "drafted"), [("both", GUIDED), ("target", UNGUIDED), ("drafter", GUIDED)])
+def test_drafting_is_guided_only_where_the_drafter_is(
+    open_pipeline: MakePipeline, guided: str, drafted: Sampling
+) -> None:
+    pipeline = open_pipeline()
+    expected = pipeline.generate(request(3, MuloSD(tau=ACCEPT_ALL), sampling=drafted))
+    method = MuloSD(tau=ACCEPT_ALL, guided=guided)
+    assert tokens(pipeline.generate(request(3, method, sampling=GUIDED))) == tokens(expected)
+
+
 @pytest.mark.parametrize("window", [1, 2, 3, 8])
 def test_rejecting_the_whole_image_with_a_window_inside_is_zipar(open_pipeline: MakePipeline, window: int) -> None:
     pipeline = open_pipeline()

@@ -25,7 +25,7 @@ class Harness:
     def __init__(self, pipeline: Pipeline) -> None:
         self.lane = pipeline._pool._free[0]
         self.lane.prepare(Sampling(guidance_scale=2.0), AutoRegressive())
-        embeds, self.visible = pipeline._conditions.encode([Prompt("red circle")], guided=True)
+        embeds, self.visible = pipeline._conditions.encode([Prompt("red circle")], {"target": True})
         self.embeds = embeds["target"]
         self.image = np.random.default_rng(0).integers(0, 64, TOKENS)
 

@@ -12,6 +12,8 @@ _HELP = """Make images from a bundle by multi-scale local speculative decoding, 
 
 Bundles are made by `mulo-export`. Exit codes: 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or
 request; 3 the bundle is refused; 4 a graph differs from its reference; 130 interrupted.
+
+Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mulo bench --images 5`.
 """
 
 _COMMANDS = {
@@ -31,4 +33,9 @@ _COMMANDS = {
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),
 }
 
-main = click.version_option(package_name="mulo")(LazyGroup(_COMMANDS, name="mulo", help=_HELP))
+_SETTINGS = {"auto_envvar_prefix": "MULO"}
+"""Every option may be set by the environment, too: MULO_BENCH_IMAGES=5 for `mulo bench --images 5`."""
+
+main = click.version_option(package_name="mulo")(
+    LazyGroup(_COMMANDS, name="mulo", help=_HELP, context_settings=_SETTINGS)
+)

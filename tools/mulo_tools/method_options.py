@@ -43,6 +43,7 @@ _METHOD_HELP: Mapping[str, str] = {
     "stale": "mulo-sd: show tokens still to be resampled, or hide them.",
     "refresh": "mulo-sd: which keys of a round are computed anew.",
     "resynchronise": "mulo-sd: whether verified tokens replace the drafter's.",
+    "guided": "mulo-sd: which models guidance steers; the other one runs at half the cost.",
     "schedule": "zipar: start the second row inside the first, or after it as published.",
 }
 _SAMPLING_HELP: Mapping[str, str] = {

@@ -26,7 +26,7 @@ class Job:
     """N images to decode at once.
 
     Attributes:
-        embeds: the condition of "target", and of "drafter" where needed; [B, P, D], B = 2 N with guidance, else N.
+        embeds: the condition of "target", and of "drafter" where needed; [B, P, D], B = 2 N where it is guided, else N.
         visible: which condition positions may be attended to; [N, P].
         target_uniforms: the numbers that draw the target's tokens; [N, rows * cols] of its grid.
         drafter_uniforms: the numbers that draw the drafter's tokens; likewise.
