@@ -37,11 +37,22 @@ _MULO = [
     click.option("--rows-per-round", type=click.IntRange(0), help="Drafter rows in a round; 0 is the whole image."),
     click.option("--window", type=click.IntRange(0), help="ZipAR window inside an island; 0 is serial."),
     click.option("--draft", type=click.Choice(["image", "rows"]), help="What is drafted before the first round."),
+    click.option("--draft-temperature", type=click.FloatRange(0), help="Temperature of the drafter alone."),
     click.option("--guided", type=click.Choice(["both", "drafter", "target"]), help="Which models guidance steers."),
     click.option("--draft-window", type=click.IntRange(0), help="ZipAR window of the drafter; 0 is serial."),
 ]
 _SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
-_MULO_NAMES = ("tau", "pool_k", "radius", "rows_per_round", "window", "draft", "draft_window", "guided")
+_MULO_NAMES = (
+    "tau",
+    "pool_k",
+    "radius",
+    "rows_per_round",
+    "window",
+    "draft",
+    "draft_window",
+    "draft_temperature",
+    "guided",
+)
 
 
 def shared_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -54,10 +54,8 @@ class Lane:
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
         self._sizes = sizes = lane_sizes(manifest, methods, queries)
         self.queries = sizes.queries
-        self._sampler = SamplerBuffers(
-            engines["sampler"], images, sizes.target.queries, manifest.vocabulary, self.meter
-        )
-        models = engines, images, manifest.condition.length, self._sampler, self.meter
+        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary)
+        models = engines, images, manifest.condition.length, self._buffers, self.meter
         self.target = CachedModel("target", manifest.target, sizes.target, *models)
         self.drafter = CachedModel("drafter", manifest.drafter, sizes.drafter, *models)
         self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
@@ -68,8 +66,8 @@ class Lane:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the buffers of the models and the sampler."""
-        return self.target.nbytes + self.drafter.nbytes + self._sampler.nbytes
+        """Bytes of the buffers of the models and their samplers."""
+        return self.target.nbytes + self.drafter.nbytes + self._buffers.nbytes
 
     def prepare(self, sampling: Sampling, method: Method) -> None:
         """Set the lane up for a request.
@@ -96,7 +94,8 @@ class Lane:
                     expected=f"at most {self._pool_k_max}",
                     fix="lower pool_k, or export the bundle with a larger --pool-k-max",
                 )
-        self._sampler.configure(sampling, pool_k)
+            self.drafter.sampler.configure(method.draft_sampling(sampling), pool_k=1)
+        self.target.sampler.configure(sampling, pool_k)
         self.meter.clear()
 
     def reset(self) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mulo_runtime.buckets import query_bucket, slot_bucket
 from mulo_runtime.cache import CacheBuffers
 from mulo_runtime.meter import Meter
-from mulo_runtime.sampler import Draws, SamplerBuffers
+from mulo_runtime.sampler import Draws, Sampler, SamplerBuffers
 from mulo_runtime.slots import SlotTable
 
 __all__ = ["CachedModel"]
@@ -60,8 +60,12 @@ class CachedModel:
         engines: every graph by name.
         images: N, the images decoded together.
         prefix: P, positions of the condition.
-        sampler: draws from the logits.
+        sampler_buffers: where passes write logits, and the sampler what it makes of them.
         meter: where passes are booked.
+
+    Attributes:
+        slots: what lies where in the log.
+        sampler: draws the tokens.
     """
 
     def __init__(
@@ -72,11 +76,12 @@ class CachedModel:
         engines: Mapping[str, Engine],
         images: int,
         prefix: int,
-        sampler: SamplerBuffers,
+        sampler_buffers: SamplerBuffers,
         meter: Meter,
     ) -> None:
         self.slots = SlotTable(images, buffers.slots, prefix + record.rows * record.cols)
-        self._engine, self._record, self._sampler, self._meter = engines[name], record, sampler, meter
+        self.sampler = Sampler(engines["sampler"], sampler_buffers, meter)
+        self._engine, self._record, self._meter = engines[name], record, meter
         self._images, self._prefix, self._capacity = images, prefix, buffers.slots
         batch, queries = 2 * images, max(buffers.queries, prefix)
         dtype = self._engine.inputs["k_cache.0"].dtype
@@ -189,7 +194,7 @@ class CachedModel:
         inputs.position_ids.fill(at)
         inputs.write_index.fill(cursor)
         self._meter.run(self._engine.name, inputs.call, 1)
-        drawn, probability = self._sampler.draw_one(self._halves, uniform)
+        drawn, probability = self.sampler.draw_one(self._halves, uniform)
         self._check_finite(probability)
         self._cursor[0] = cursor + 1
         return drawn
@@ -235,7 +240,7 @@ class CachedModel:
 
     def _run(self, inputs: _Inputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)
-        draws = self._sampler.draw(self._halves, candidates, uniforms)
+        draws = self.sampler.draw(self._halves, candidates, uniforms)
         self._check_finite(np.add.reduce(draws.probability, axis=None))
         return draws
 
@@ -275,7 +280,7 @@ class CachedModel:
         }
         views = self._cache.views(batch, slots)
         outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
-        logits = self._sampler.logits(batch, rows)
+        logits = self.sampler.logits(batch, rows)
         call = self._engine.bind({**arrays, **views, **outputs, "logits": logits})
         shared = 1 if images == 1 else halves
         return _Inputs(

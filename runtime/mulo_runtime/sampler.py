@@ -1,4 +1,4 @@
-"""The sampler of a lane: logits to tokens, and what the target thinks of the candidates."""
+"""The samplers of a lane: logits to tokens, and what the target thinks of the candidates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mulo_runtime.buckets import query_bucket
 from mulo_runtime.meter import Meter
 from mulo_runtime.settings import Sampling
 
-__all__ = ["Draws", "SamplerBuffers"]
+__all__ = ["Draws", "Sampler", "SamplerBuffers"]
 
 
 class Draws(NamedTuple):
@@ -37,21 +37,47 @@ class _Bound(NamedTuple):
 
 
 class SamplerBuffers:
-    """The sampler graph on buffers that are allocated once; the models of a lane write their logits into them.
+    """What the samplers of a lane read and write; allocated once and shared, for one model runs at a time.
 
     Args:
-        engine: the sampler.
         images: N.
         queries: the largest R.
         vocabulary: V.
+
+    Attributes:
+        images: N.
+        ids: tokens and candidates; [2, N * R].
+        numbers: uniforms, probabilities and masses; [3, N * R].
+    """
+
+    def __init__(self, images: int, queries: int, vocabulary: int) -> None:
+        self.images, self._vocabulary = images, vocabulary
+        self._logits = np.zeros(2 * images * queries * vocabulary, np.float32)
+        self.ids = np.zeros((2, images * queries), np.int64)
+        self.numbers = np.zeros((3, images * queries), np.float32)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffers."""
+        return self._logits.nbytes + self.ids.nbytes + self.numbers.nbytes
+
+    def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
+        """Where a pass writes the logits of `rows` queries; [B, R, V]."""
+        size = batch * rows * self._vocabulary
+        return self._logits[:size].reshape(batch, rows, self._vocabulary)
+
+
+class Sampler:
+    """The sampler graph as one model of a lane uses it.
+
+    Args:
+        engine: the graph.
+        buffers: where the model writes its logits.
         meter: where runs are booked.
     """
 
-    def __init__(self, engine: Engine, images: int, queries: int, vocabulary: int, meter: Meter) -> None:
-        self._engine, self._images, self._vocabulary, self._meter = engine, images, vocabulary, meter
-        self._logits = np.zeros(2 * images * queries * vocabulary, np.float32)
-        self._ids = np.zeros((2, images * queries), np.int64)
-        self._numbers = np.zeros((3, images * queries), np.float32)
+    def __init__(self, engine: Engine, buffers: SamplerBuffers, meter: Meter) -> None:
+        self._engine, self._buffers, self._meter = engine, buffers, meter
         self._scalars: dict[str, NDArray[Any]] = {
             "guidance_scale": np.array(1, np.float32),
             "temperature": np.array(1, np.float32),
@@ -61,11 +87,6 @@ class SamplerBuffers:
         }
         self._calls: dict[tuple[int, int], _Bound] = {}
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the buffers."""
-        return self._logits.nbytes + self._ids.nbytes + self._numbers.nbytes
-
     def configure(self, sampling: Sampling, pool_k: int) -> None:
         """Set how tokens are drawn from now on, and over how many codebook entries masses are pooled."""
         for name in ("guidance_scale", "temperature", "top_k", "top_p"):
@@ -74,8 +95,7 @@ class SamplerBuffers:
 
     def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
         """Where a pass writes the logits of `rows` queries; [B, R, V]."""
-        size = batch * rows * self._vocabulary
-        return self._logits[:size].reshape(batch, rows, self._vocabulary)
+        return self._buffers.logits(batch, rows)
 
     def draw(self, halves: int, candidates: NDArray[np.int64] | None, uniforms: NDArray[np.float32]) -> Draws:
         """Draw from the logits that the last pass wrote for the bucket that holds R = uniforms.shape[1] queries.
@@ -90,7 +110,7 @@ class SamplerBuffers:
         if candidates is not None:
             bound.candidates[:, :wanted] = candidates
         bound.uniforms[:, :wanted] = uniforms
-        self._meter.run(self._engine.name, bound.call, self._images * wanted)
+        self._meter.run(self._engine.name, bound.call, self._buffers.images * wanted)
         tokens, probability, mass = bound.draws
         if tokens.shape[1] == wanted:
             return bound.draws
@@ -110,13 +130,13 @@ class SamplerBuffers:
         return self._calls[key]
 
     def _bind(self, halves: int, rows: int) -> _Bound:
-        shape = (self._images, rows)
-        size = self._images * rows
-        tokens, candidates = (array[:size].reshape(shape) for array in self._ids)
-        uniforms, probability, mass = (array[:size].reshape(shape) for array in self._numbers)
+        images = self._buffers.images
+        shape, size = (images, rows), images * rows
+        tokens, candidates = (array[:size].reshape(shape) for array in self._buffers.ids)
+        uniforms, probability, mass = (array[:size].reshape(shape) for array in self._buffers.numbers)
         call = self._engine.bind(
             {
-                "logits": self.logits(halves * self._images, rows),
+                "logits": self.logits(halves * images, rows),
                 "candidate_ids": candidates,
                 "uniforms": uniforms,
                 **self._scalars,

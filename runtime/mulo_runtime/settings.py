@@ -86,6 +86,8 @@ class MuloSD:
             on, as token-sequential speculative decoding would.
         draft: "image" drafts the whole low-resolution image before the first round; "rows" drafts as rounds need it.
         draft_window: ZipAR window of the drafter; 0 drafts serially.
+        draft_temperature: temperature of the drafter; None takes the target's.
+        draft_top_k: top_k of the drafter; None takes the target's.
         rows_per_round: low-resolution rows verified in one round; 0 verifies the whole image at once.
         look_ahead: low-resolution rows drafted beyond the round, once and for all, to give the upsampler context.
         islands: "parallel" resamples one token per open row of every island in a wave; "serial" resamples in raster
@@ -110,6 +112,8 @@ class MuloSD:
     rejection: Literal["local", "raster"] = "local"
     draft: Literal["image", "rows"] = "image"
     draft_window: int = 2
+    draft_temperature: float | None = None
+    draft_top_k: int | None = None
     rows_per_round: int = 1
     look_ahead: int = 1
     islands: Literal["parallel", "serial"] = "parallel"
@@ -126,6 +130,7 @@ class MuloSD:
         _require("radius", self.radius, self.radius is None or self.radius >= 0, "0 or more, or None")
         for name in ("draft_window", "rows_per_round", "look_ahead", "window"):
             _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+        self.draft_sampling(Sampling())
         _one_of("rejection", self.rejection, ("local", "raster"))
         _one_of("draft", self.draft, ("image", "rows"))
         _one_of("islands", self.islands, ("parallel", "serial"))
@@ -142,6 +147,14 @@ class MuloSD:
             RequestError: a key is unknown or a value is out of range.
         """
         return _from_mapping(cls, values)
+
+    def draft_sampling(self, sampling: Sampling) -> Sampling:
+        """How the drafter draws its tokens when the target samples by `sampling`."""
+        return replace(
+            sampling,
+            temperature=sampling.temperature if self.draft_temperature is None else self.draft_temperature,
+            top_k=sampling.top_k if self.draft_top_k is None else self.draft_top_k,
+        )
 
     def with_changes(self, **changes: Any) -> Self:
         """A copy with some switches set otherwise."""

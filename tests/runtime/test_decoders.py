@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,18 @@ def test_drafting_is_guided_only_where_the_drafter_is(
     expected = pipeline.generate(request(3, MuloSD(tau=ACCEPT_ALL), sampling=drafted))
     method = MuloSD(tau=ACCEPT_ALL, guided=guided)
     assert tokens(pipeline.generate(request(3, method, sampling=GUIDED))) == tokens(expected)
+
+
+@pytest.mark.parametrize("changes", [{"draft_temperature": 0.0}, {"draft_top_k": 1}], ids=str)
+def test_the_drafter_may_draw_otherwise_than_the_target(open_pipeline: MakePipeline, changes: dict[str, Any]) -> None:
+    pipeline = open_pipeline()
+    greedy_draft = MuloSD(tau=ACCEPT_ALL, **changes)
+    greedy = replace(pipeline.sampling, temperature=0.0)
+    expected = pipeline.generate(request(3, MuloSD(tau=ACCEPT_ALL), sampling=greedy))
+    assert tokens(pipeline.generate(request(3, greedy_draft))) == tokens(expected)
+    target_alone = greedy_draft.with_changes(tau=REJECT_ALL, islands="serial")
+    plain = pipeline.generate(request(3, AutoRegressive()))
+    assert tokens(pipeline.generate(request(3, target_alone))) == tokens(plain)
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 8])

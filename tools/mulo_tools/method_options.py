@@ -35,6 +35,8 @@ _METHOD_HELP: Mapping[str, str] = {
     "rejection": "mulo-sd: resample around rejections, or everything from the first on.",
     "draft": "mulo-sd: draft the whole image first, or rows as rounds need them.",
     "draft_window": "mulo-sd: ZipAR window of the drafter; 0 drafts serially.",
+    "draft_temperature": "mulo-sd: temperature of the drafter; none takes the target's.",
+    "draft_top_k": "mulo-sd: tokens that the drafter keeps; none takes the target's.",
     "rows_per_round": "mulo-sd: drafter rows in a round; 0 is the whole image.",
     "look_ahead": "mulo-sd: drafter rows drafted beyond a round.",
     "islands": "mulo-sd: resample islands side by side, or in raster order.",
