@@ -29,10 +29,22 @@ _LLAMAGEN = {
     "llamagen-c2i": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}),
     "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
 }
-_REFERENCE_SAMPLING = {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}
-_REFERENCE_MULO = {"tau": 0.01, "radius": None, "draft_window": 0, "rows_per_round": 2, "refresh": "none"}
-_REFERENCE = FamilyDefaults(_REFERENCE_SAMPLING, _REFERENCE_MULO)
-"""Chosen on the prompts of the split "tune"."""
+_REFERENCE_MULO = {
+    "tau": 0.01,
+    "radius": None,
+    "draft_window": 0,
+    "draft_temperature": 0.5,
+    "rows_per_round": 0,
+    "refresh": "none",
+    "guided": "drafter",
+}
+_REFERENCE = {
+    ratio: FamilyDefaults(
+        {"guidance_scale": 1.25, "temperature": temperature, "top_k": 0, "top_p": 1.0}, _REFERENCE_MULO
+    )
+    for ratio, temperature in ((2, 0.5), (4, 0.8))
+}
+"""By ratio; chosen on the prompts of the split "tune"."""
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
 
 
@@ -53,7 +65,7 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     drafter = read_source_transformer(folder / "drafter-32px.safetensors", grid=None, heads=None)
     target = read_source_transformer(folder / _TARGETS[int(ratio)], grid=None, heads=None)
     sources = read_sources(drafter, target, folder / "vq.safetensors", folder / "prompt.safetensors")
-    _export(sources, _REFERENCE, settings)
+    _export(sources, _REFERENCE[int(ratio)], settings)
 
 
 @main.command()

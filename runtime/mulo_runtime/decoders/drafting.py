@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class Drafting:
         wanted = self._rows if whole else min(rows + self._settings.look_ahead, self._rows)
         if wanted == self._drafted_rows:
             return
-        plan = self._plan(self._drafted_rows, wanted)
+        plan = _plan(self._drafted_rows, wanted, self._cols, self._settings.draft_window)
         if self._drafted_rows == 0:
             self._begin()
             plan = plan[1:]
@@ -96,11 +97,12 @@ class Drafting:
         first = self._lane.drafter.begin(job.embeds["drafter"], job.visible, None, job.drafter_uniforms[:, :1])
         self._tokens[:, :1] = first.tokens
 
-    def _plan(self, start: int, stop: int) -> list[Wave]:
-        region = np.ones((stop - start, self._cols), np.bool_)
-        window = self._settings.draft_window
-        order = island_order(region, window) if window else raster_order(region)
-        return plan_waves(order, start)
-
     def _grid(self) -> Grid:
         return self._tokens.reshape(len(self._tokens), self._rows, self._cols)
+
+
+@lru_cache(maxsize=64)
+def _plan(start: int, stop: int, cols: int, window: int) -> list[Wave]:
+    """The waves that draw rows start .. stop-1, serially where `window` is 0; the same for every image."""
+    region = np.ones((stop - start, cols), np.bool_)
+    return plan_waves(island_order(region, window) if window else raster_order(region), start)
