@@ -30,19 +30,20 @@ _LLAMAGEN = {
     "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
 }
 _REFERENCE_MULO = {
-    "tau": 0.01,
     "radius": None,
     "draft_window": 0,
-    "draft_temperature": 0.5,
+    "draft_temperature": 0.4,
     "rows_per_round": 0,
     "refresh": "none",
     "guided": "drafter",
 }
 _REFERENCE = {
-    ratio: FamilyDefaults(
-        {"guidance_scale": 1.25, "temperature": temperature, "top_k": 0, "top_p": 1.0}, _REFERENCE_MULO
-    )
-    for ratio, temperature in ((2, 0.5), (4, 0.8))
+    2: FamilyDefaults(
+        {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}, {"tau": 0.01, **_REFERENCE_MULO}
+    ),
+    4: FamilyDefaults(
+        {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0}, {"tau": 0.001, **_REFERENCE_MULO}
+    ),
 }
 """By ratio; chosen on the prompts of the split "tune"."""
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}

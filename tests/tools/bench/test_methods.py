@@ -24,11 +24,14 @@ def test_the_default_set_begins_with_plain_decoding_and_repeats_nothing(manifest
     assert len(set(methods)) == len(methods)
 
 
-def test_the_default_set_has_the_bundles_own_settings_at_several_tau_and_with_both_drafts(manifest: Manifest) -> None:
+def test_the_default_set_has_the_bundles_own_settings_at_several_tau_and_with_either_draft_and_guidance(
+    manifest: Manifest,
+) -> None:
     speculative = [method for method in default_methods(manifest) if isinstance(method, MuloSD)]
     assert MuloSD.from_mapping(manifest.mulo) in speculative
     assert len({method.tau for method in speculative}) > 3
     assert {method.draft for method in speculative} == {"image", "rows"}
+    assert {method.guided for method in speculative} == {"both", "drafter"}
 
 
 def test_windows_that_are_as_wide_as_the_grid_are_left_out(manifest: Manifest) -> None:

@@ -32,12 +32,14 @@ def chosen_methods(manifest: Manifest, specs: tuple[str, ...]) -> list[Method]:
 
 
 def default_methods(manifest: Manifest) -> list[Method]:
-    """Plain decoding, ZipAR at several windows, the bundle's MuLo-SD, and it at several tau and the other draft."""
+    """Plain decoding, ZipAR at several windows, the bundle's MuLo-SD, and it with other tau, draft and guidance."""
     own = default_method(manifest)
     zipar = [ZipAR(window) for window in _ZIPAR_WINDOWS if window < manifest.target.cols]
     by_tau = [own.with_changes(tau=tau) for tau in _TAUS]
-    other_draft = own.with_changes(draft="rows" if own.draft == "image" else "image")
-    return list(dict.fromkeys([AutoRegressive(), *zipar, own, *by_tau, other_draft]))
+    whole = own.with_changes(draft="image", rows_per_round=0)
+    by_rows = own.with_changes(draft="rows", rows_per_round=own.rows_per_round or 1)
+    other_guidance = own.with_changes(guided="drafter" if own.guided == "both" else "both")
+    return list(dict.fromkeys([AutoRegressive(), *zipar, own, *by_tau, whole, by_rows, other_guidance]))
 
 
 def method_title(method: Method) -> str:

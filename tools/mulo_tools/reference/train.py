@@ -63,10 +63,10 @@ STAGES = {
         px=128,
         layers=6,
         heads=2,
-        batch=2,
-        minutes=100,
+        batch=4,
+        minutes=180,
         parent="target-64",
-        thinned={2: 10, 4: 12},
+        thinned={2: 8, 4: 8},
         head_start=0.1,
     ),
 }
