@@ -112,7 +112,7 @@ def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, A
 
 def _build(bundle: Bundle, backends: Sequence[str], options: CompileOptions) -> None:
     with _libraries():
-        from mulo_export.compile import check_onnxruntime, compile_bundle
+        from mulo_export.compilation import check_onnxruntime, compile_bundle
     console = Console(stderr=True)
     for backend in backends:
         if backend == "onnxruntime":

@@ -12,7 +12,8 @@ from mulo_engines.errors import BuildError, EngineError, OutOfMemory
 
 __all__ = ["build_failure", "collecting_logger", "lacks_fused_attention"]
 
-_NO_FUSED_ATTENTION = ("not supported by a dedicated kernel", "is_decomposable()")
+_FUSING_FAILED = "Myelin"
+"""What the part of the builder is called that makes one kernel of an attention."""
 _NO_MEMORY = ("out of memory", "outofmemory", "bad_alloc", "memory allocation")
 _NO_KERNEL = "could not find any implementation"
 _SHOWN = 3
@@ -36,8 +37,8 @@ def collecting_logger(library: Any, errors: list[str]) -> Any:
 
 
 def lacks_fused_attention(errors: Sequence[str]) -> bool:
-    """Whether a build failed because no one kernel does an attention as a whole."""
-    return any(known in error for error in errors for known in _NO_FUSED_ATTENTION)
+    """Whether a build failed where attentions become one kernel each, for want of such a kernel or by a fault."""
+    return any(_FUSING_FAILED in error for error in errors)
 
 
 def build_failure(graph: str, errors: Sequence[str]) -> EngineError:

@@ -46,7 +46,7 @@ def parse_network(library: Any, builder: Any, logger: Any, *, graph: str, model:
         faults = [parser.get_error(index) for index in range(parser.num_errors)]
         raise BuildError(
             f"{graph}: the parser refuses the graph",
-            found="\n            ".join(f"{fault.node_name() or 'the graph'}: {fault.desc()}" for fault in faults),
+            found="\n            ".join(f"{fault.node_name()} {fault.func()}: {fault.desc()}" for fault in faults),
             fix="export the bundle again with a current `mulo-export`",
         )
     return network

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from mulo_engines.buckets import query_bucket
+from mulo_engines.buckets import query_buckets
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import ShapeError
 from mulo_engines.manifest import Manifest
@@ -60,7 +60,7 @@ class Profile:
 
 
 def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Profile, ...]:
-    """The profiles of `graph`; a transformer has one for its condition and one for every doubling of the queries.
+    """The profiles of `graph`; a transformer has one for its condition and one for every bucket of queries.
 
     B reaches from one image without guidance to all images with it: what differs is the work, not the kernel.
     """
@@ -105,17 +105,10 @@ def _transformer_profiles(prefix: int, buffers: ModelBuffers, batch: Mapping[str
     common = {"B": batch["B"], "M": batch["M"], "S": _only(buffers.slots)}
     nothing, condition = _only(0), _only(prefix)
     yield Profile("condition", {**common, "C": condition, "Q": nothing, "T": condition, "R": _only(1)})
-    for least, most in _doublings(query_bucket(buffers.queries)):
-        queries = least, most, most
-        yield Profile(f"queries-{most}", {**common, "C": nothing, "Q": queries, "T": queries, "R": _up_to(most)})
-
-
-def _doublings(largest: int) -> Iterator[tuple[int, int]]:
-    """1, 2, 3..4, 5..8, ... up to `largest`, so that every bucket of queries lies in exactly one."""
-    least, most = 1, 1
-    while least <= largest:
-        yield least, min(most, largest)
-        least, most = most + 1, 2 * most
+    for bucket in query_buckets(buffers.queries):
+        # A range of T would save profiles, but then the builder fails where several fused attentions share one mask.
+        queries = _only(bucket)
+        yield Profile(f"queries-{bucket}", {**common, "C": nothing, "Q": queries, "T": queries, "R": _up_to(bucket)})
 
 
 def _masks(images: int) -> int:

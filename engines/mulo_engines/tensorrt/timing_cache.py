@@ -12,6 +12,9 @@ from filelock import FileLock
 
 __all__ = ["load_timings", "save_timings"]
 
+_WAIT = 10.0
+"""Seconds to wait for another build that reads or writes the file."""
+
 
 def load_timings(config: Any, path: Path) -> str | None:
     """Give the builder the timings at `path`.
@@ -50,4 +53,4 @@ def save_timings(config: Any, path: Path) -> str | None:
 
 def _lock(path: Path) -> FileLock:
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path.with_name(f".{path.name}.lock"))
+    return FileLock(path.with_name(f".{path.name}.lock"), timeout=_WAIT)
