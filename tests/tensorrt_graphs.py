@@ -10,7 +10,7 @@ import numpy as np
 from mulo_engines.child import run_in_child
 from mulo_engines.engine import TensorSpec
 from mulo_engines.signature import Signature
-from mulo_engines.tensorrt.build import BuildJob, BuildResult, build_plan
+from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
 from mulo_engines.tensorrt.profiles import Profile, Range
 from mulo_export.graphs.builder import GraphBuilder, Value, signature
 
@@ -24,15 +24,13 @@ def build(
     path = folder / "graph.onnx"
     graph.save(path)
     job = BuildJob(
-        backend="tensorrt-rtx",
+        settings=BuildSettings("tensorrt-rtx"),
         graph="graph",
         model=path.read_bytes(),
         path=path,
         signature=_declared(graph, path) if expected is None else expected,
         profiles=(Profile("all", sizes),),
         plan=folder / "graph.plan",
-        workspace=None,
-        timings=None,
     )
     return run_in_child("building a graph", partial(build_plan, job), lambda _: None)
 

@@ -25,9 +25,15 @@ from mulo_export.sources import Sources, read_source_transformer, read_sources
 
 __all__ = ["main"]
 
+_LLAMAGEN_MULO = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
+"""The runtime's own values, said so that a plan's cache is made for them and not for every other."""
 _LLAMAGEN = {
-    "llamagen-c2i": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}),
-    "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
+    "llamagen-c2i": FamilyDefaults(
+        {"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}, _LLAMAGEN_MULO
+    ),
+    "llamagen-t2i": FamilyDefaults(
+        {"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}, _LLAMAGEN_MULO
+    ),
 }
 _REFERENCE_SAMPLING = {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}
 _REFERENCE_MULO = {"tau": 0.01, "radius": None, "draft_window": 0, "rows_per_round": 2, "refresh": "none"}

@@ -15,7 +15,7 @@ from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, available_memory, plan_memory
 from mulo_engines.signature import graph_signature
 from mulo_engines.tensorrt.binding import load_binding
-from mulo_engines.tensorrt.build import BuildJob, BuildResult, build_plan
+from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
 from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
 from mulo_engines.tensorrt.profiles import PlanSizes, graph_profiles, static_sizes
@@ -32,7 +32,7 @@ from mulo_export.graphs.builder import with_fixed_sizes
 from mulo_export.options import CompileOptions
 from mulo_export.publish import publication
 
-__all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle"]
+__all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle", "plan_job", "plan_sizes"]
 
 Reporter = Callable[[str], Report]
 """Gives what to call with the progress of the graph of this name."""
@@ -62,16 +62,17 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
     """
     binding, manifest = load_binding(backend), bundle.manifest
     gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
-    sizes = _plan_sizes(manifest, options)
+    sizes = plan_sizes(manifest, options)
     workspace = None if gpu is None else _workspace(manifest, sizes, gpu)
     root = engines_root(bundle.path, options.engines)
     folder = set_folder(root, backend, binding.version, gpu)
     timings = folder.with_name(f"{folder.name}.timings") if binding.caches_timings else None
+    settings = BuildSettings(backend, workspace, timings)
     engines, warnings = list[EngineRecord](), list[str]()
     with publication(folder, force=True, marker=RECORD_NAME) as staging:
         for graph in manifest.graphs:
             _host_memory(manifest, graph).require(available_memory())
-            job = _job(bundle, graph, sizes, backend, staging, workspace, timings)
+            job = plan_job(bundle, graph, sizes, settings, staging)
             result = run_in_child(f"building {graph.name}", partial(build_plan, job), reporter(graph.name))
             engines.append(_record(manifest, graph, job, result, sizes))
             warnings += result.warnings
@@ -96,7 +97,8 @@ def _detect(_: Report) -> Gpu | None:
     return detect_gpu()
 
 
-def _plan_sizes(manifest: Manifest, options: CompileOptions) -> PlanSizes:
+def plan_sizes(manifest: Manifest, options: CompileOptions) -> PlanSizes:
+    """The sizes that `options` ask for, or else what the manifest's recommended settings need."""
     drafter, target = recommended_buffers(manifest, options.queries)
     return PlanSizes(
         options.images, _with_slots(drafter, options.drafter_slots), _with_slots(target, options.target_slots)
@@ -120,26 +122,17 @@ def _host_memory(manifest: Manifest, graph: GraphRecord) -> MemoryPlan:
     return MemoryPlan({"builder": _BUILDER_BYTES, f"{graph.name}, {_WEIGHT_COPIES} times": _WEIGHT_COPIES * weights})
 
 
-def _job(
-    bundle: Bundle,
-    graph: GraphRecord,
-    sizes: PlanSizes,
-    backend: str,
-    staging: Path,
-    workspace: int | None,
-    timings: Path | None,
-) -> BuildJob:
+def plan_job(bundle: Bundle, graph: GraphRecord, sizes: PlanSizes, settings: BuildSettings, folder: Path) -> BuildJob:
+    """The build of a graph into `folder`."""
     path = bundle.path / graph.file
     return BuildJob(
-        backend=backend,
+        settings=settings,
         graph=graph.name,
         model=with_fixed_sizes(path, static_sizes(graph.name, sizes)),
         path=path,
         signature=graph_signature(bundle.manifest, graph.name),
         profiles=graph_profiles(bundle.manifest, graph.name, sizes),
-        plan=staging / f"{graph.name}.plan",
-        workspace=workspace,
-        timings=timings,
+        plan=folder / f"{graph.name}.plan",
     )
 
 

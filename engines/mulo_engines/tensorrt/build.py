@@ -19,10 +19,25 @@ from mulo_engines.tensorrt.network import check_network, decompose_attention, in
 from mulo_engines.tensorrt.profiles import Profile, input_shapes
 from mulo_engines.tensorrt.timing_cache import load_timings, save_timings
 
-__all__ = ["Attention", "BuildJob", "BuildResult", "build_plan"]
+__all__ = ["Attention", "BuildJob", "BuildResult", "BuildSettings", "build_plan"]
 
 Attention = Literal["none", "fused", "decomposed"]
 """How a plan computes attention: not at all, each in one kernel, or in several."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """What the builds of all graphs have in common.
+
+    Attributes:
+        backend: the builder.
+        workspace: bytes that a kernel may use beside its tensors; None leaves that to the builder.
+        timings: file of the builder's timings; None where it keeps none.
+    """
+
+    backend: str
+    workspace: int | None = None
+    timings: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +45,22 @@ class BuildJob:
     """One graph to compile.
 
     Attributes:
-        backend: the builder.
+        settings: how.
         graph: the graph's name.
         model: the graph, whose sizes that a plan fixes are numbers.
         path: the file that `model` was, beside which its weights lie.
         signature: the inputs and outputs that it must have.
         profiles: the sizes that the plan must serve.
         plan: where the plan is written.
-        workspace: bytes that a kernel may use beside its tensors; None leaves that to the builder.
-        timings: file of the builder's timings; None where there is none.
     """
 
-    backend: str
+    settings: BuildSettings
     graph: str
     model: bytes
     path: Path
     signature: Signature
     profiles: tuple[Profile, ...]
     plan: Path
-    workspace: int | None
-    timings: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def build_plan(job: BuildJob, report: Report) -> BuildResult:
         OutOfMemory: the memory ran out.
     """
     started, errors = perf_counter(), list[str]()
-    binding = load_binding(job.backend)
+    binding = load_binding(job.settings.backend)
     library, logger = binding.library, collecting_logger(binding.library, errors)
     builder = _builder(binding, logger, errors)
     network = parse_network(library, builder, logger, graph=job.graph, model=job.model, path=job.path)
@@ -93,8 +104,8 @@ def build_plan(job: BuildJob, report: Report) -> BuildResult:
     config.progress_monitor = monitor
     attention, plan = _compile(library, builder, network, config, job.graph, errors)
     job.plan.write_bytes(memoryview(plan))
-    if job.timings is not None:
-        warnings.append(save_timings(config, job.timings))
+    if job.settings.timings is not None:
+        warnings.append(save_timings(config, job.settings.timings))
     return BuildResult(
         attention=attention,
         in_place=in_place_pairs(library, network),
@@ -119,11 +130,12 @@ def _builder(binding: Binding, logger: Any, errors: Sequence[str]) -> Any:
 
 def _config(library: Any, builder: Any, job: BuildJob) -> tuple[Any, list[str | None]]:
     config = builder.create_builder_config()
-    if job.workspace is not None:
-        config.set_memory_pool_limit(library.MemoryPoolType.WORKSPACE, job.workspace)
+    settings = job.settings
+    if settings.workspace is not None:
+        config.set_memory_pool_limit(library.MemoryPoolType.WORKSPACE, settings.workspace)
     for profile in job.profiles:
         _add_profile(builder, config, profile, job.signature)
-    return config, [] if job.timings is None else [load_timings(config, job.timings)]
+    return config, [] if settings.timings is None else [load_timings(config, settings.timings)]
 
 
 def _add_profile(builder: Any, config: Any, profile: Profile, signature: Signature) -> None:
