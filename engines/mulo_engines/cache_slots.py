@@ -10,6 +10,7 @@ from mulo_engines.manifest import Manifest
 from mulo_engines.memory import ModelBuffers
 
 __all__ = [
+    "SLOT_ALIGNMENT",
     "Grid",
     "RecommendedSwitches",
     "SlotSwitches",
@@ -22,7 +23,7 @@ __all__ = [
 Grid = tuple[int, int]
 """Rows and columns."""
 
-_SLOT_ALIGNMENT = 8
+SLOT_ALIGNMENT = 8
 """GPU attention kernels want a cache whose length is a multiple of this."""
 
 
@@ -99,7 +100,7 @@ def model_buffers(prefix: int, slots: int, queries: int) -> ModelBuffers:
     """
     largest = query_bucket(queries)
     filled = prefix + slots + largest
-    return ModelBuffers(slots=-(-filled // _SLOT_ALIGNMENT) * _SLOT_ALIGNMENT, queries=largest)
+    return ModelBuffers(slots=-(-filled // SLOT_ALIGNMENT) * SLOT_ALIGNMENT, queries=largest)
 
 
 def recommended_buffers(manifest: Manifest, queries: int) -> tuple[ModelBuffers, ModelBuffers]:

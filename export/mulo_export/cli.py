@@ -25,7 +25,7 @@ from mulo_export.sources import Sources, read_source_transformer, read_sources
 
 __all__ = ["main"]
 
-_LLAMAGEN_MULO = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
+_LLAMAGEN_MULO: Mapping[str, int | str] = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
 """The runtime's own values, said so that a plan's cache is made for them and not for every other."""
 _LLAMAGEN = {
     "llamagen-c2i": FamilyDefaults(

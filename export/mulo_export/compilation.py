@@ -9,8 +9,9 @@ from pathlib import Path
 
 from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle, describe_file
-from mulo_engines.cache_slots import recommended_buffers
+from mulo_engines.cache_slots import SLOT_ALIGNMENT, model_buffers, recommended_buffers
 from mulo_engines.child import Report, run_in_child
+from mulo_engines.errors import RequestError
 from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, available_memory, plan_memory
 from mulo_engines.signature import graph_signature
@@ -59,10 +60,11 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
         EngineMismatch: a graph is not what the manifest says.
         OutOfMemory: the memory does not suffice; refused beforehand where that is known.
         BundleError: another process is building the same engines.
+        RequestError: see `plan_sizes`.
     """
     binding, manifest = load_binding(backend), bundle.manifest
-    gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
     sizes = plan_sizes(manifest, options)
+    gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
     workspace = None if gpu is None else _workspace(manifest, sizes, gpu)
     root = engines_root(bundle.path, options.engines)
     folder = set_folder(root, backend, binding.version, gpu)
@@ -98,15 +100,33 @@ def _detect(_: Report) -> Gpu | None:
 
 
 def plan_sizes(manifest: Manifest, options: CompileOptions) -> PlanSizes:
-    """The sizes that `options` ask for, or else what the manifest's recommended settings need."""
+    """The sizes that `options` ask for, or else what the manifest's recommended settings need.
+
+    Raises:
+        RequestError: a cache is too short, or its length suits no kernel.
+    """
     drafter, target = recommended_buffers(manifest, options.queries)
     return PlanSizes(
-        options.images, _with_slots(drafter, options.drafter_slots), _with_slots(target, options.target_slots)
+        options.images,
+        drafter=_with_slots(manifest, "drafter", drafter, options.drafter_slots),
+        target=_with_slots(manifest, "target", target, options.target_slots),
     )
 
 
-def _with_slots(buffers: ModelBuffers, slots: int | None) -> ModelBuffers:
-    return buffers if slots is None else replace(buffers, slots=slots)
+def _with_slots(manifest: Manifest, role: str, buffers: ModelBuffers, slots: int | None) -> ModelBuffers:
+    """`buffers` with a cache of `slots`, which must hold the condition, an image and a pass."""
+    if slots is None:
+        return buffers
+    model = manifest.drafter if role == "drafter" else manifest.target
+    least = model_buffers(manifest.condition.length, model.rows * model.cols, buffers.queries).slots
+    if slots < least or slots % SLOT_ALIGNMENT:
+        raise RequestError(
+            f"no image of the {role} fits a cache of this length",
+            found=f"{slots} slots",
+            expected=f"at least {least}, and a multiple of {SLOT_ALIGNMENT}",
+            fix=f"give another --{role}-slots, or none",
+        )
+    return replace(buffers, slots=slots)
 
 
 def _workspace(manifest: Manifest, sizes: PlanSizes, gpu: Gpu) -> int:

@@ -78,7 +78,7 @@ def _lock(destination: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise BundleError(
-            f"{destination}: another process is writing this bundle", fix="wait for it, or give another --out"
+            f"{destination}: another process is writing this", fix="wait for it, or give another destination"
         ) from error
 
 

@@ -33,12 +33,13 @@ def progress_bar(console: Console, sources: Sources) -> Iterator[Report]:
 
 @contextmanager
 def build_progress(console: Console) -> Iterator[Callable[[str], BuildReport]]:
-    """Show for every graph which phase its build is in and since when, and give what takes a graph's progress."""
+    """Show which graph is built, in which phase and since when, and give what takes a graph's progress."""
     columns = (TextColumn("{task.fields[graph]}"), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", graph="", total=None)
 
         def reporter(graph: str) -> BuildReport:
-            task = progress.add_task("starting", graph=graph, total=None)
+            progress.reset(task, graph=graph, description="starting")
 
             def report(state: BuildProgress) -> None:
                 progress.update(task, description=state.phase, completed=state.done, total=state.total)

@@ -13,13 +13,16 @@ from bundles import tiny_bundle
 from click.testing import CliRunner, Result
 from engine_sets import write_engine_set
 from mulo_engines.bundle import Bundle
+from mulo_engines.memory import ModelBuffers
 from mulo_engines.signature import graph_signature
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set, set_folder
+from mulo_engines.tensorrt.profiles import PlanSizes
 from mulo_export import cli, compilation
+from mulo_export.options import CompileOptions
 
 BACKEND = "tensorrt-rtx"
-WAIT = 120.0
+WAIT = 240.0
 
 
 def _run(*arguments: str | Path) -> Result:
@@ -67,9 +70,12 @@ def test_a_kill_in_the_middle_of_a_build_leaves_everything_as_it_was(bundle: Bun
     write_engine_set(bundle, root, gpu=None).rename(folder)
     before = _content(bundle.path)
     arguments = [str(Path(sys.executable).with_name("mulo-export")), "build", str(bundle.path), "--backend", BACKEND]
+    arguments += ["--queries", "1"]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        _wait_for(root / f".{folder.name}.partial" / "drafter.plan")
-        process.send_signal(signal.SIGKILL)
+        try:
+            _wait_for(root / f".{folder.name}.partial" / "drafter.plan")
+        finally:
+            process.kill()
     assert process.returncode == -signal.SIGKILL
     assert _content(bundle.path) == before
     assert Bundle.open(bundle.path).manifest == bundle.manifest
@@ -116,6 +122,20 @@ def test_a_build_that_does_not_fit_the_memory_is_refused_with_the_sum(
     for words in ("1.0 MiB available", "builder", "total"):
         assert words in result.stderr
     assert [path.name for path in engines_root(bundle.path).iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.parametrize("option", ["--target-slots", "--drafter-slots"])
+@pytest.mark.parametrize("slots", [8, 1001])
+def test_a_cache_that_holds_no_image_or_suits_no_kernel_is_refused(bundle: Bundle, option: str, slots: int) -> None:
+    result = _run("build", bundle.path, "--backend", BACKEND, option, str(slots))
+    assert result.exit_code == 2
+    assert "multiple of 8" in result.stderr
+
+
+def test_plans_are_made_for_the_sizes_that_are_asked_for(bundle: Bundle) -> None:
+    options = CompileOptions(images=3, queries=16, drafter_slots=1000, target_slots=2000)
+    sizes = compilation.plan_sizes(bundle.manifest, options)
+    assert sizes == PlanSizes(3, drafter=ModelBuffers(1000, 16), target=ModelBuffers(2000, 16))
 
 
 def test_a_folder_that_is_no_bundle_is_refused(tmp_path: Path) -> None:

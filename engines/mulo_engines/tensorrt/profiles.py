@@ -68,8 +68,11 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
     target, low = manifest.target, manifest.drafter
     queries = max(sizes.drafter.queries, sizes.target.queries)
     if graph in ("drafter", "target"):
-        buffers = sizes.drafter if graph == "drafter" else sizes.target
-        return tuple(_transformer_profiles(manifest.condition.length, buffers, batch))
+        model, buffers = (low, sizes.drafter) if graph == "drafter" else (target, sizes.target)
+        # No pass of a drafter feeds more than its image, however many queries the lane has room for.
+        most = min(buffers.queries, model.rows * model.cols)
+        common = {"B": batch["B"], "M": batch["M"], "S": _only(buffers.slots)}
+        return tuple(_transformer_profiles(manifest.condition.length, most, common))
     if graph in ("sampler", "sampler_full"):
         rows = [("row", (1, 1, 1)), *([("rows", (2, queries, queries))] if queries > 1 else [])]
         return tuple(Profile(name, {"B": batch["B"], "N": batch["N"], "R": size}) for name, size in rows)
@@ -101,11 +104,10 @@ def input_shapes(profile: Profile, spec: TensorSpec) -> Shapes:
     return least, best, most
 
 
-def _transformer_profiles(prefix: int, buffers: ModelBuffers, batch: Mapping[str, Range]) -> Iterator[Profile]:
-    common = {"B": batch["B"], "M": batch["M"], "S": _only(buffers.slots)}
+def _transformer_profiles(prefix: int, most: int, common: Mapping[str, Range]) -> Iterator[Profile]:
     nothing, condition = _only(0), _only(prefix)
     yield Profile("condition", {**common, "C": condition, "Q": nothing, "T": condition, "R": _only(1)})
-    for bucket in query_buckets(buffers.queries):
+    for bucket in query_buckets(most):
         # A range of T would save profiles, but then the builder fails where several fused attentions share one mask.
         queries = _only(bucket)
         yield Profile(f"queries-{bucket}", {**common, "C": nothing, "Q": queries, "T": queries, "R": _up_to(bucket)})
