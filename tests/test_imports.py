@@ -41,8 +41,11 @@ ONLY_IN = {
         "mulo_tools.reference.vq",
         "mulo_tools.reference.weights_file",
     ],
-    "pydantic": ["mulo_engines.manifest", "mulo_tools.bench.report"],
-    "filelock": ["mulo_export.publish"],
+    "tensorrt": ["mulo_engines.tensorrt.binding"],
+    "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
+    "cuda": ["mulo_engines.tensorrt.gpu"],
+    "pydantic": ["mulo_engines.manifest", "mulo_engines.tensorrt.record", "mulo_tools.bench.report"],
+    "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }
 """The modules that may import a library; one that is not listed here is imported nowhere."""

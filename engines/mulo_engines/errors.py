@@ -4,6 +4,8 @@ MuloError                     exit code 1
 ├── EngineError               an engine could not be made or run
 │   ├── EngineUnavailable     its library is not installed
 │   ├── EngineMismatch        the graph does not have the declared inputs and outputs
+│   ├── BuildError            a builder cannot compile a graph
+│   ├── EngineStale           a compiled engine is not of this bundle, builder or machine
 │   ├── ShapeError            a buffer does not fit the graph's declared shape or type
 │   ├── OutOfMemory           memory that was asked for is not there
 │   └── NonFiniteError        an engine produced NaN or infinity
@@ -25,6 +27,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "BuildError",
     "BundleError",
     "Busy",
     "Cancelled",
@@ -32,6 +35,7 @@ __all__ = [
     "DeadlineExceeded",
     "EngineError",
     "EngineMismatch",
+    "EngineStale",
     "EngineUnavailable",
     "MuloError",
     "NonFiniteError",
@@ -78,6 +82,14 @@ class EngineUnavailable(EngineError):
 
 class EngineMismatch(EngineError):
     """The graph does not have the declared inputs and outputs."""
+
+
+class BuildError(EngineError):
+    """A builder cannot compile a graph."""
+
+
+class EngineStale(EngineError):
+    """A compiled engine is not of this bundle, builder or machine, and has to be built again."""
 
 
 class ShapeError(EngineError):

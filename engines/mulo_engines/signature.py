@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from mulo_engines.engine import Engine, TensorSpec
+from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import EngineMismatch
 from mulo_engines.manifest import ConditionRecord, Manifest, ModelRecord
 
-__all__ = ["GRAPH_NAMES", "Signature", "check_signature", "graph_signature"]
+__all__ = ["GRAPH_NAMES", "Declared", "Signature", "check_signature", "graph_signature"]
 
 _DTYPES: Mapping[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
@@ -22,6 +22,17 @@ _DTYPES: Mapping[str, np.dtype[Any]] = {
     "uint8": np.dtype(np.uint8),
     "bool": np.dtype(np.bool_),
 }
+
+
+class Declared(Protocol):
+    """What declares inputs and outputs by name: an engine, or a network before it is built."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def inputs(self) -> Mapping[str, TensorSpec]: ...  # noqa: D102
+    @property
+    def outputs(self) -> Mapping[str, TensorSpec]: ...  # noqa: D102
 
 
 class Signature(NamedTuple):
@@ -42,19 +53,19 @@ def graph_signature(manifest: Manifest, graph: str) -> Signature:
     return _SIGNATURES[graph](manifest)
 
 
-def check_signature(engine: Engine, signature: Signature) -> None:
-    """Compare what `engine` declares with `signature`; names of symbols may differ.
+def check_signature(declared: Declared, signature: Signature) -> None:
+    """Compare what an engine or a network declares with `signature`; names of symbols may differ.
 
     Raises:
         EngineMismatch: a name, type, number of dimensions or fixed size differs; all faults are listed.
     """
     faults = [
-        *_faults("input", engine.inputs, signature.inputs),
-        *_faults("output", engine.outputs, signature.outputs),
+        *_faults("input", declared.inputs, signature.inputs),
+        *_faults("output", declared.outputs, signature.outputs),
     ]
     if faults:
         raise EngineMismatch(
-            f"{engine.name}: the graph is not the one that the manifest describes",
+            f"{declared.name}: the graph is not the one that the manifest describes",
             found="; ".join(fault[0] for fault in faults),
             expected="; ".join(fault[1] for fault in faults),
             fix="export the bundle again with `mulo-export`",

@@ -1,33 +1,39 @@
-"""The command `mulo-export`: checkpoints -> bundle.
+"""The command `mulo-export`: checkpoints -> bundle -> engines.
 
 Exit codes: 0 published (or nothing to do in a dry run); 1 an engine, the system or an unforeseen error; 2 wrong usage;
-3 a checkpoint or the destination is refused; 4 a graph differs from its reference; 130 interrupted.
+3 a checkpoint, a bundle or the destination is refused; 4 a graph differs from its reference; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from mulo_engines.bundle import Bundle
 from mulo_engines.command import CommandGroup
 from mulo_engines.errors import CheckpointError, EngineUnavailable
-from mulo_engines.manifest import Manifest
 from rich.console import Console
 
-from mulo_export.command_options import FILE, export_options, shared_options
-from mulo_export.options import ExportOptions, FamilyDefaults
-from mulo_export.report import progress_bar, show_parity, show_sizes
+from mulo_export.command_options import FILE, backend_option, export_options, plan_options, shared_options
+from mulo_export.options import CompileOptions, FamilyDefaults
+from mulo_export.report import build_progress, progress_bar, show_engines, show_parity, show_sizes
 from mulo_export.sources import Sources, read_source_transformer, read_sources
-from mulo_export.weights import Progress
 
 __all__ = ["main"]
 
+_LLAMAGEN_MULO: Mapping[str, int | str] = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
+"""The runtime's own values, said so that a plan's cache is made for them and not for every other."""
 _LLAMAGEN = {
-    "llamagen-c2i": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}),
-    "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
+    "llamagen-c2i": FamilyDefaults(
+        {"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}, _LLAMAGEN_MULO
+    ),
+    "llamagen-t2i": FamilyDefaults(
+        {"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}, _LLAMAGEN_MULO
+    ),
 }
 _REFERENCE_MULO = {
     "radius": None,
@@ -99,28 +105,53 @@ def llamagen(
     _export(sources, _LLAMAGEN[high.config.family], settings)
 
 
+@main.command()
+@click.argument("bundle", type=FILE)
+@backend_option
+@plan_options
+def build(bundle: Path, backends: Sequence[str], **settings: Any) -> None:
+    """Compile every graph of the bundle in the folder BUNDLE for this machine, and put the engines beside them."""
+    _build(Bundle.open(bundle), backends, CompileOptions(**settings))
+
+
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:
     options = export_options(settings, defaults, sources.vq.vocabulary)
     console = Console(stderr=True)
     if settings["dry_run"]:
         show_sizes(console, sources, options)
         return
-    write_bundle = _bundle_writer()
+    with _libraries():
+        from mulo_export.bundle_writer import write_bundle
     with progress_bar(console, sources) as progress:
         manifest = write_bundle(sources, options, settings["out"], progress)
     show_parity(console, manifest)
     click.echo(settings["out"])
+    _build(Bundle.open(settings["out"], verify="size"), settings["backends"], CompileOptions())
 
 
-def _bundle_writer() -> Callable[[Sources, ExportOptions, Path, Progress], Manifest]:
-    """Import what writes bundles, which takes libraries and a second that `--help` and `--dry-run` do without."""
+def _build(bundle: Bundle, backends: Sequence[str], options: CompileOptions) -> None:
+    with _libraries():
+        from mulo_export.compilation import check_onnxruntime, compile_bundle
+    console = Console(stderr=True)
+    for backend in backends:
+        if backend == "onnxruntime":
+            check_onnxruntime(bundle)
+            continue
+        with build_progress(console) as reporter:
+            compilation = compile_bundle(bundle, backend, options, reporter)
+        show_engines(console, compilation.record, compilation.warnings)
+        click.echo(compilation.folder)
+
+
+@contextmanager
+def _libraries() -> Iterator[None]:
+    """Imports of what takes libraries and a second, which `--help` and `--dry-run` do without."""
     try:
-        from mulo_export.bundle_writer import write_bundle
+        yield
     except ModuleNotFoundError as error:
         raise EngineUnavailable(
             f"exporting needs {error.name!r}, which is not installed", fix="pip install 'mulo[export,cpu]'"
         ) from error
-    return write_bundle
 
 
 def _shipped_weights() -> Path:

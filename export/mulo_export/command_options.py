@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import click
+from mulo_engines.tensorrt.binding import BUILDERS
 
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import Precision
 
-__all__ = ["FILE", "export_options", "shared_options"]
+__all__ = ["FILE", "backend_option", "export_options", "plan_options", "shared_options"]
 
 FILE = click.Path(path_type=Path)
+
+_BACKENDS = click.Choice(["onnxruntime", *BUILDERS])
 
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
@@ -22,6 +25,7 @@ _BUNDLE = [
     click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
     click.option("--force", is_flag=True, help="Replace the bundle that is there."),
     click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),
+    click.option("--backend", "backends", type=_BACKENDS, multiple=True, help="Then compile for this; repeatable."),
     click.option("--dry-run", is_flag=True, help="Show what the bundle and a run of it take; write nothing."),
 ]
 _SAMPLING = [
@@ -41,6 +45,13 @@ _MULO = [
     click.option("--guided", type=click.Choice(["both", "drafter", "target"]), help="Which models guidance steers."),
     click.option("--draft-window", type=click.IntRange(0), help="ZipAR window of the drafter; 0 is serial."),
 ]
+_PLANS = [
+    click.option("--engines", type=FILE, help="Where to put the engines  [default: engines/ inside the bundle]"),
+    click.option("--images", type=click.IntRange(1), default=1, show_default=True, help="Images decoded together."),
+    click.option("--queries", type=click.IntRange(1), default=256, show_default=True, help="Most queries of a pass."),
+    click.option("--drafter-slots", type=click.IntRange(1), help="Length of the drafter's cache  [default: as needed]"),
+    click.option("--target-slots", type=click.IntRange(1), help="Length of the target's cache  [default: as needed]"),
+]
 _SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
 _MULO_NAMES = (
     "tau",
@@ -57,8 +68,18 @@ _MULO_NAMES = (
 
 def shared_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options; those of sampling and of MuLo-SD become the bundle's defaults."""
-    options = [*_BUNDLE, *_SAMPLING, *_MULO]
-    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+    return _decorated(command, [*_BUNDLE, *_SAMPLING, *_MULO])
+
+
+def plan_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of `CompileOptions`."""
+    return _decorated(command, _PLANS)
+
+
+def backend_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the option that names the backends to compile for."""
+    option = click.option("--backend", "backends", type=_BACKENDS, multiple=True, required=True, help="Repeatable.")
+    return option(command)
 
 
 def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabulary: int) -> ExportOptions:
@@ -88,3 +109,7 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
         skip_parity=given["skip_parity"],
         force=given["force"],
     )
+
+
+def _decorated(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)

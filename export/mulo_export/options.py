@@ -1,13 +1,14 @@
-"""What the user chooses about a bundle."""
+"""What the user chooses about a bundle and its engines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mulo_export.precision import Precision
 
-__all__ = ["ExportOptions", "FamilyDefaults"]
+__all__ = ["CompileOptions", "ExportOptions", "FamilyDefaults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,22 @@ class ExportOptions:
     mulo: Mapping[str, float | int | str | bool | None]
     skip_parity: bool = False
     force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """For what the engines of a bundle are made.
+
+    Attributes:
+        images: N, the most images that are decoded together.
+        queries: the largest number of queries of one pass.
+        drafter_slots: S of the drafter's cache; None is what the bundle's recommended settings need.
+        target_slots: S of the target's cache, likewise.
+        engines: where the engines are put; None is inside the bundle.
+    """
+
+    images: int = 1
+    queries: int = 256
+    drafter_slots: int | None = None
+    target_slots: int | None = None
+    engines: Path | None = None

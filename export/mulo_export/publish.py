@@ -10,14 +10,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 from mulo_engines.errors import BundleError
+from mulo_engines.manifest import MANIFEST_NAME
 
 __all__ = ["publication", "refuse_existing"]
 
-_MANIFEST = "bundle.json"
-
 
 @contextmanager
-def publication(destination: Path, *, force: bool = False) -> Iterator[Path]:
+def publication(destination: Path, *, force: bool = False, marker: str = MANIFEST_NAME) -> Iterator[Path]:
     """Give an empty directory to fill, and publish it as `destination` when the block ends without an error.
 
     The staging directory lies beside the destination, hence on the same filesystem, so that publishing is a rename.
@@ -26,17 +25,19 @@ def publication(destination: Path, *, force: bool = False) -> Iterator[Path]:
 
     Args:
         destination: the directory to publish.
-        force: replace a bundle that is there already.
+        force: replace what is there already.
+        marker: the file by which a directory is known that may be replaced.
 
     Raises:
-        BundleError: the destination exists and `force` is off, is not a bundle, or is being written by another process.
+        BundleError: the destination exists and `force` is off or the marker is not in it, or another process is
+            writing there.
     """
     destination = destination.absolute()
     destination.parent.mkdir(parents=True, exist_ok=True)
     staging, aside = _sibling(destination, "partial"), _sibling(destination, "replaced")
     with _lock(destination):
         _recover(destination, staging, aside)
-        refuse_existing(destination, force=force)
+        refuse_existing(destination, force=force, marker=marker)
         staging.mkdir()
         try:
             yield staging
@@ -46,7 +47,7 @@ def publication(destination: Path, *, force: bool = False) -> Iterator[Path]:
             shutil.rmtree(staging, ignore_errors=True)
 
 
-def refuse_existing(destination: Path, *, force: bool) -> None:
+def refuse_existing(destination: Path, *, force: bool, marker: str = MANIFEST_NAME) -> None:
     """Refuse a destination that may not be written.
 
     Raises:
@@ -54,10 +55,10 @@ def refuse_existing(destination: Path, *, force: bool) -> None:
     """
     if not destination.exists():
         return
-    if not (destination / _MANIFEST).is_file():
+    if not (destination / marker).is_file():
         raise BundleError(
             f"{destination}: exists and is not a bundle, so it is never replaced",
-            expected=f"no such path, or a directory with {_MANIFEST}",
+            expected=f"no such path, or a directory with {marker}",
             fix="give another --out",
         )
     if not force:
@@ -77,7 +78,7 @@ def _lock(destination: Path) -> Iterator[None]:
             yield
     except Timeout as error:
         raise BundleError(
-            f"{destination}: another process is writing this bundle", fix="wait for it, or give another --out"
+            f"{destination}: another process is writing this", fix="wait for it, or give another destination"
         ) from error
 
 

@@ -1,13 +1,16 @@
-"""What the command shows while and after it works: a progress bar, the sizes, the parity."""
+"""What the command shows while and after it works: progress, the sizes, the parity, the engines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from mulo_engines.child import Progress as BuildProgress
+from mulo_engines.child import Report as BuildReport
 from mulo_engines.manifest import Manifest
+from mulo_engines.tensorrt.record import EngineSetRecord
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from mulo_export.options import ExportOptions
@@ -15,7 +18,7 @@ from mulo_export.sizes import plan_bundle
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress as Report
 
-__all__ = ["progress_bar", "show_parity", "show_sizes"]
+__all__ = ["build_progress", "progress_bar", "show_engines", "show_parity", "show_sizes"]
 
 
 @contextmanager
@@ -26,6 +29,39 @@ def progress_bar(console: Console, sources: Sources) -> Iterator[Report]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("weights and parity", total=sum(file.path.stat().st_size for file in files))
         yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
+def build_progress(console: Console) -> Iterator[Callable[[str], BuildReport]]:
+    """Show which graph is built, in which phase and since when, and give what takes a graph's progress."""
+    columns = (TextColumn("{task.fields[graph]}"), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", graph="", total=None)
+
+        def reporter(graph: str) -> BuildReport:
+            progress.reset(task, graph=graph, description="starting")
+
+            def report(state: BuildProgress) -> None:
+                progress.update(task, description=state.phase, completed=state.done, total=state.total)
+
+            return report
+
+        yield reporter
+
+
+def show_engines(console: Console, record: EngineSetRecord, warnings: Iterable[str]) -> None:
+    """Show what was built, and what did not work and does not matter to it."""
+    numbers = [Column(name, justify="right") for name in ("profiles", "S", "plan MiB", "seconds", "peak MiB")]
+    machine = "any GPU" if record.gpu is None else record.gpu.name
+    table = Table("graph", "attention", *numbers, title=f"{record.backend} {record.builder_version}, {machine}")
+    for engine in record.engines:
+        sizes = engine.plan.size / 2**20, engine.build_seconds, engine.build_peak_bytes / 2**20
+        slots = "" if engine.slots is None else str(engine.slots)
+        figures = str(len(engine.profiles)), slots, *(f"{size:,.1f}" for size in sizes)
+        table.add_row(engine.graph, engine.attention, *figures)
+    console.print(table)
+    for warning in warnings:
+        console.print(f"warning: {warning}", style="yellow")
 
 
 def show_parity(console: Console, manifest: Manifest) -> None:

@@ -8,13 +8,13 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from mulo_engines.buckets import query_bucket, slot_bucket
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import NonFiniteError, ShapeError
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import ModelBuffers
 from numpy.typing import NDArray
 
-from mulo_runtime.buckets import query_bucket, slot_bucket
 from mulo_runtime.cache import CacheBuffers
 from mulo_runtime.meter import Meter
 from mulo_runtime.sampler import Draws, Sampler, SamplerBuffers

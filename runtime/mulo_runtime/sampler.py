@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from mulo_engines.buckets import query_bucket
 from mulo_engines.engine import Call, Engine
 from numpy.typing import NDArray
 
-from mulo_runtime.buckets import query_bucket
 from mulo_runtime.meter import Meter
 from mulo_runtime.settings import Sampling
 

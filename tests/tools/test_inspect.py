@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from bundles import tiny_bundle
 from click.testing import Result
 from conftest import MakeBundle
+from engine_sets import write_engine_set
 from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle
+from mulo_engines.tensorrt.engine_set import engines_root
 from mulo_runtime import AutoRegressive, MuloSD, ZipAR
 from mulo_runtime.capacity import lane_memory
 from mulo_runtime.lane import LANE_GRAPHS, Lane
@@ -40,6 +44,24 @@ def test_json_holds_the_manifest_the_defaults_and_the_memory(mulo: RunMulo, shar
     assert report["words"] == ["a", "and", "blue", "circle", "red", "square"]
     *parts, total = report["memory"].values()
     assert sum(parts) == total
+
+
+def test_compiled_engines_are_listed_with_what_they_take(mulo: RunMulo, tmp_path: Path) -> None:
+    bundle = Bundle.open(tiny_bundle(tmp_path))
+    folder = write_engine_set(bundle, engines_root(bundle.path))
+    shown = mulo("inspect", bundle.path, "--memory").stdout
+    assert folder.name in shown
+    assert "activations, upper estimate" in shown
+    assert "3.0" in shown
+    report = json.loads(mulo("inspect", bundle.path, "--json").stdout)
+    assert report["engines"][folder.name]["engines"][0]["activation_bytes"] == 3 * 2**20
+
+
+def test_engines_that_lie_elsewhere_are_listed_too(mulo: RunMulo, tmp_path: Path) -> None:
+    bundle = Bundle.open(tiny_bundle(tmp_path))
+    folder = write_engine_set(bundle, tmp_path / "engines")
+    assert folder.name not in mulo("inspect", bundle.path, "--memory").stdout
+    assert folder.name in mulo("inspect", bundle.path, "--memory", "--engines", tmp_path / "engines").stdout
 
 
 def test_a_class_conditional_bundle_lists_no_words(mulo: RunMulo, shared_bundle: MakeBundle) -> None:

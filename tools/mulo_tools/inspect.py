@@ -13,6 +13,8 @@ import click
 from mulo_engines.bundle import Bundle
 from mulo_engines.manifest import ConditionRecord, Manifest, ModelRecord
 from mulo_engines.memory import MemoryPlan
+from mulo_engines.tensorrt.engine_set import engines_root, read_records
+from mulo_engines.tensorrt.record import EngineSetRecord
 from mulo_runtime import AutoRegressive, ZipAR
 from mulo_runtime.capacity import lane_memory
 from mulo_runtime.defaults import default_method, default_sampling
@@ -33,26 +35,32 @@ _NOTHING_RUNS = "nothing that is installed; pip install 'mulo[cpu]'"
 @click.command("inspect")
 @click.argument("bundle", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--memory", "with_memory", is_flag=True, help="Show what one lane allocates, part by part.")
+@click.option(
+    "--engines", type=click.Path(path_type=Path), help="Where its engines are  [default: engines/ inside the bundle]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def inspect_command(bundle: Path, with_memory: bool, as_json: bool) -> None:
+def inspect_command(bundle: Path, with_memory: bool, engines: Path | None, as_json: bool) -> None:
     """Verify every file of the bundle in the folder BUNDLE, and show what it holds and what it needs."""
     opened = Bundle.open(bundle)
+    compiled = read_records(engines_root(opened.path, engines))
     memory = _memory(opened.manifest)
     if as_json:
-        click.echo(json.dumps(_as_json(opened, memory), indent=2))
+        click.echo(json.dumps(_as_json(opened, memory, compiled), indent=2))
         return
     console = Console(markup=False, highlight=False)
     for table in _tables(opened):
         console.print(table)
     if with_memory:
         console.print(_pairs_table("memory of one lane, in MiB", _mebibytes(memory)))
+        for name, record in compiled.items():
+            console.print(_engines_table(name, record))
 
 
 def _memory(manifest: Manifest) -> MemoryPlan:
     return lane_memory(manifest, [AutoRegressive(), ZipAR(), default_method(manifest)])
 
 
-def _as_json(bundle: Bundle, memory: MemoryPlan) -> dict[str, Any]:
+def _as_json(bundle: Bundle, memory: MemoryPlan, compiled: Mapping[str, EngineSetRecord]) -> dict[str, Any]:
     return {
         "path": str(bundle.path),
         "sha256": bundle_digest(bundle),
@@ -60,6 +68,7 @@ def _as_json(bundle: Bundle, memory: MemoryPlan) -> dict[str, Any]:
         "defaults": _defaults(bundle.manifest),
         "runs_on": _installed(),
         "memory": {**memory.parts, "total": memory.total},
+        "engines": {name: record.model_dump(mode="json") for name, record in compiled.items()},
         "manifest": bundle.manifest.model_dump(mode="json"),
     }
 
@@ -130,6 +139,16 @@ def _parity_table(manifest: Manifest) -> Table:
         table.add_row(record.graph, record.metric, f"{record.value:.2g}", f"{record.tolerance:.2g}")
     if manifest.parity_skipped:
         table.add_row("skipped", "", "", "", style="bold red")
+    return table
+
+
+def _engines_table(name: str, record: EngineSetRecord) -> Table:
+    """What every engine takes beside the buffers: its plan, weights included, and what it holds while it runs."""
+    columns = Column("plan", justify="right"), Column("activations, upper estimate", justify="right")
+    table = Table("engine", *columns, title=f"{name}, in MiB, for {record.images} images and {record.queries} queries")
+    for engine in record.engines:
+        sizes = engine.plan.size, engine.activation_bytes
+        table.add_row(engine.graph, *(f"{size / 2**20:,.1f}" for size in sizes))
     return table
 
 

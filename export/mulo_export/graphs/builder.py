@@ -23,6 +23,7 @@ __all__ = [
     "load_model",
     "save_model",
     "signature",
+    "with_fixed_sizes",
 ]
 
 OPSET = 24
@@ -136,6 +137,16 @@ class GraphBuilder:
 def load_model(path: Path) -> Model:
     """The model at `path` with all its weights in memory."""
     return onnx.load(path)
+
+
+def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
+    """The model at `path`, serialised without its weights, with numbers for the symbolic dimensions `sizes`."""
+    model = onnx.load(path, load_external_data=False)
+    for value in [*model.graph.input, *model.graph.output]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+    return bytes(model.SerializeToString(deterministic=True))
 
 
 def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:

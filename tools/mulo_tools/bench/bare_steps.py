@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.backend import Backend
+from mulo_engines.buckets import slot_bucket
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Call, Engine, TensorSpec
-from mulo_runtime.buckets import slot_bucket
 from numpy.typing import NDArray
 
 __all__ = ["BareSteps"]

@@ -1,0 +1,1 @@
+"""Graphs compiled by NVIDIA's builders, TensorRT and TensorRT-RTX."""

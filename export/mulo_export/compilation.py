@@ -1,0 +1,193 @@
+"""Compile the graphs of a bundle into the engines of one backend, which appear together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mulo_engines.backend import open_backend
+from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cache_slots import SLOT_ALIGNMENT, model_buffers, recommended_buffers
+from mulo_engines.child import Report, run_in_child
+from mulo_engines.errors import RequestError
+from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
+from mulo_engines.memory import MemoryPlan, ModelBuffers, available_memory, plan_memory
+from mulo_engines.signature import graph_signature
+from mulo_engines.tensorrt.binding import load_binding
+from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
+from mulo_engines.tensorrt.engine_set import engines_root, set_folder
+from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
+from mulo_engines.tensorrt.profiles import PlanSizes, graph_profiles, static_sizes
+from mulo_engines.tensorrt.record import (
+    RECORD_NAME,
+    EngineRecord,
+    EngineSetRecord,
+    GpuRecord,
+    ProfileRecord,
+    write_record,
+)
+
+from mulo_export.graphs.builder import with_fixed_sizes
+from mulo_export.options import CompileOptions
+from mulo_export.publish import publication
+
+__all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle", "plan_job", "plan_sizes"]
+
+Reporter = Callable[[str], Report]
+"""Gives what to call with the progress of the graph of this name."""
+
+_BUILDER_BYTES = 400 * 2**20
+_WEIGHT_COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """Where the engines are and what they are."""
+
+    folder: Path
+    record: EngineSetRecord
+    warnings: tuple[str, ...]
+
+
+def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, reporter: Reporter) -> Compilation:
+    """Build a plan of every graph of `bundle` with the builder `backend`, one after the other.
+
+    Raises:
+        EngineUnavailable: the builder is not installed, or does not start on this machine.
+        BuildError: a graph is refused.
+        EngineMismatch: a graph is not what the manifest says.
+        OutOfMemory: the memory does not suffice; refused beforehand where that is known.
+        BundleError: another process is building the same engines.
+        RequestError: see `plan_sizes`.
+    """
+    binding, manifest = load_binding(backend), bundle.manifest
+    sizes = plan_sizes(manifest, options)
+    gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
+    workspace = None if gpu is None else _workspace(manifest, sizes, gpu)
+    root = engines_root(bundle.path, options.engines)
+    folder = set_folder(root, backend, binding.version, gpu)
+    timings = folder.with_name(f"{folder.name}.timings") if binding.caches_timings else None
+    settings = BuildSettings(backend, workspace, timings)
+    engines, warnings = list[EngineRecord](), list[str]()
+    with publication(folder, force=True, marker=RECORD_NAME) as staging:
+        for graph in manifest.graphs:
+            _host_memory(manifest, graph).require(available_memory())
+            job = plan_job(bundle, graph, sizes, settings, staging)
+            result = run_in_child(f"building {graph.name}", partial(build_plan, job), reporter(graph.name))
+            engines.append(_record(manifest, graph, job, result, sizes))
+            warnings += result.warnings
+        record = _set_record(backend, binding.version, gpu, manifest, sizes, engines)
+        write_record(record, staging)
+    return Compilation(folder, record, tuple(dict.fromkeys(warnings)))
+
+
+def check_onnxruntime(bundle: Bundle) -> None:
+    """Load every graph once: ONNX Runtime compiles when it loads, so that there is nothing to keep.
+
+    Raises:
+        EngineError: a graph cannot be loaded.
+    """
+    backend = open_backend("onnxruntime", threads=1)
+    for graph in bundle.manifest.graphs:
+        backend.load(bundle, graph.name).close()
+
+
+def _detect(_: Report) -> Gpu | None:
+    """Ask in another process, for a process that asks holds memory of the GPU."""
+    return detect_gpu()
+
+
+def plan_sizes(manifest: Manifest, options: CompileOptions) -> PlanSizes:
+    """The sizes that `options` ask for, or else what the manifest's recommended settings need.
+
+    Raises:
+        RequestError: a cache is too short, or its length suits no kernel.
+    """
+    drafter, target = recommended_buffers(manifest, options.queries)
+    return PlanSizes(
+        options.images,
+        drafter=_with_slots(manifest, "drafter", drafter, options.drafter_slots),
+        target=_with_slots(manifest, "target", target, options.target_slots),
+    )
+
+
+def _with_slots(manifest: Manifest, role: str, buffers: ModelBuffers, slots: int | None) -> ModelBuffers:
+    """`buffers` with a cache of `slots`, which must hold the condition, an image and a pass."""
+    if slots is None:
+        return buffers
+    model = manifest.drafter if role == "drafter" else manifest.target
+    least = model_buffers(manifest.condition.length, model.rows * model.cols, buffers.queries).slots
+    if slots < least or slots % SLOT_ALIGNMENT:
+        raise RequestError(
+            f"no image of the {role} fits a cache of this length",
+            found=f"{slots} slots",
+            expected=f"at least {least}, and a multiple of {SLOT_ALIGNMENT}",
+            fix=f"give another --{role}-slots, or none",
+        )
+    return replace(buffers, slots=slots)
+
+
+def _workspace(manifest: Manifest, sizes: PlanSizes, gpu: Gpu) -> int:
+    """What the GPU has beside the weights and buffers of one lane."""
+    plan = plan_memory(manifest, lanes=1, images=sizes.images, drafter=sizes.drafter, target=sizes.target)
+    plan.require(gpu.free_bytes)
+    return gpu.free_bytes - plan.total
+
+
+def _host_memory(manifest: Manifest, graph: GraphRecord) -> MemoryPlan:
+    """What building a graph takes on the host, from measurements: the builder holds its weights several times."""
+    weights = sum(file.size for file in _files(manifest, graph.weights))
+    return MemoryPlan({"builder": _BUILDER_BYTES, f"{graph.name}, {_WEIGHT_COPIES} times": _WEIGHT_COPIES * weights})
+
+
+def plan_job(bundle: Bundle, graph: GraphRecord, sizes: PlanSizes, settings: BuildSettings, folder: Path) -> BuildJob:
+    """The build of a graph into `folder`."""
+    path = bundle.path / graph.file
+    return BuildJob(
+        settings=settings,
+        graph=graph.name,
+        model=with_fixed_sizes(path, static_sizes(graph.name, sizes)),
+        path=path,
+        signature=graph_signature(bundle.manifest, graph.name),
+        profiles=graph_profiles(bundle.manifest, graph.name, sizes),
+        plan=folder / f"{graph.name}.plan",
+    )
+
+
+def _record(
+    manifest: Manifest, graph: GraphRecord, job: BuildJob, result: BuildResult, sizes: PlanSizes
+) -> EngineRecord:
+    (source,) = _files(manifest, (graph.file,))
+    return EngineRecord(
+        graph=graph.name,
+        source=source,
+        weights=_files(manifest, graph.weights),
+        plan=describe_file(job.plan.parent, job.plan.name),
+        slots=static_sizes(graph.name, sizes).get("S"),
+        profiles=tuple(ProfileRecord(name=profile.name, sizes=dict(profile.sizes)) for profile in job.profiles),
+        in_place=dict(result.in_place),
+        attention=result.attention,
+        activation_bytes=result.activation_bytes,
+        build_seconds=result.seconds,
+        build_peak_bytes=result.peak_bytes,
+    )
+
+
+def _set_record(
+    backend: str, version: str, gpu: Gpu | None, manifest: Manifest, sizes: PlanSizes, engines: list[EngineRecord]
+) -> EngineSetRecord:
+    return EngineSetRecord(
+        backend=backend,
+        builder_version=version,
+        gpu=GpuRecord.of(gpu),
+        precision=manifest.precision,
+        images=sizes.images,
+        queries=sizes.target.queries,
+        engines=tuple(engines),
+    )
+
+
+def _files(manifest: Manifest, paths: tuple[str, ...]) -> tuple[FileRecord, ...]:
+    return tuple(file for file in manifest.files if file.path in paths)

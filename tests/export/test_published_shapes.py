@@ -1,0 +1,64 @@
+"""Targets of published shapes, with random weights, become engines with every profile and fused attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundles import tiny_options, vq_tensors
+from mulo_engines.bundle import Bundle
+from mulo_engines.child import run_in_child
+from mulo_engines.tensorrt.build import BuildResult, BuildSettings, build_plan
+from mulo_export.bundle_writer import write_bundle
+from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.compilation import plan_job, plan_sizes
+from mulo_export.options import CompileOptions
+from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.sources import read_source_transformer, read_sources
+from mulo_tools.synthetic import preset_config, write_random_checkpoint
+from safetensors.numpy import save_file
+
+MEMORY_BAR = 4 * 2**30
+RECOMMENDED = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
+
+
+def _build(folder: Path, config: TransformerConfig, precision: Precision) -> BuildResult:
+    """Export a bundle whose target has this config, and build the target."""
+    low = replace(config, layers=1, grid=config.grid // 2)
+    for role, model in (("drafter", low), ("target", config)):
+        write_random_checkpoint(folder / f"{role}.safetensors", model, dtype=PRECISIONS[precision].weight_type)
+    rng = np.random.default_rng(0)
+    save_file(vq_tensors(rng, vocabulary=config.vocabulary), folder / "vq.safetensors", {"groups": "4"})
+    drafter, target = (
+        read_source_transformer(folder / f"{role}.safetensors", grid=None, heads=None) for role in ("drafter", "target")
+    )
+    sources = read_sources(drafter, target, folder / "vq.safetensors", None)
+    options = tiny_options(precision=precision, pool_k_max=1, mulo=RECOMMENDED)
+    write_bundle(sources, options, folder / "bundle", lambda _: None)
+    bundle = Bundle.open(folder / "bundle", verify="size")
+    graph = next(graph for graph in bundle.manifest.graphs if graph.name == "target")
+    sizes = plan_sizes(bundle.manifest, CompileOptions())
+    job = plan_job(bundle, graph, sizes, BuildSettings("tensorrt-rtx"), folder)
+    return run_in_child("building the target", partial(build_plan, job), lambda _: None)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("precision", [Precision.BF16, Precision.FP16])
+def test_llamagen_b_at_256_pixels(tmp_path: Path, precision: Precision) -> None:
+    config = preset_config("B", text=False, grid=16)
+    result = _build(tmp_path, config, precision)
+    assert (result.attention, len(result.in_place)) == ("fused", 2 * config.layers)
+    assert result.peak_bytes < MEMORY_BAR
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("grid", [16, 32, 64], ids=["256 px", "512 px", "1024 px"])
+def test_two_layers_as_wide_as_ar_dtok_lp(tmp_path: Path, grid: int) -> None:
+    config = replace(preset_config("XL", text=True, grid=grid), layers=2, prefix=169)
+    assert (config.heads, config.dim, config.ffn) == (20, 1280, 3584)
+    result = _build(tmp_path, config, Precision.BF16)
+    assert (result.attention, len(result.in_place)) == ("fused", 2 * config.layers)
+    assert result.peak_bytes < MEMORY_BAR
