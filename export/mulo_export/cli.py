@@ -17,18 +17,26 @@ from mulo_engines.errors import CheckpointError, EngineUnavailable
 from mulo_engines.manifest import Manifest
 from rich.console import Console
 
-from mulo_export.command_options import FILE, export_options, shared_options
+from mulo_export.command_options import FILE, export_options, pair_options, shared_options
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.report import progress_bar, show_parity, show_sizes
-from mulo_export.sources import Sources, read_source_transformer, read_sources
+from mulo_export.sources import (
+    Sources,
+    read_source_ta_tok,
+    read_source_tokenizer,
+    read_source_transformer,
+    read_sources,
+)
 from mulo_export.weights import Progress
 
 __all__ = ["main"]
 
-_LLAMAGEN = {
+_PUBLISHED = {
     "llamagen-c2i": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}),
     "llamagen-t2i": FamilyDefaults({"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}),
+    "tar": FamilyDefaults({"guidance_scale": 4.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0}),
 }
+"""What the families' own scripts draw images with."""
 _REFERENCE_SAMPLING = {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}
 _REFERENCE_MULO = {"tau": 0.01, "radius": None, "draft_window": 0, "rows_per_round": 2, "refresh": "none"}
 _REFERENCE = FamilyDefaults(_REFERENCE_SAMPLING, _REFERENCE_MULO)
@@ -50,28 +58,25 @@ def main() -> None:
 def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
     folder = _shipped_weights() if weights is None else weights
-    drafter = read_source_transformer(folder / "drafter-32px.safetensors", grid=None, heads=None)
-    target = read_source_transformer(folder / _TARGETS[int(ratio)], grid=None, heads=None)
-    sources = read_sources(drafter, target, folder / "vq.safetensors", folder / "prompt.safetensors")
+    tokenizer = read_source_tokenizer(folder / "vq.safetensors")
+    pixels = tokenizer.config.pixels_per_token
+    drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
+    target = read_source_transformer(folder / _TARGETS[int(ratio)], pixels_per_token=pixels)
+    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors")
     _export(sources, _REFERENCE, settings)
 
 
 @main.command()
-@click.option("--target", type=FILE, required=True, help="Safetensors file of the high-resolution model.")
-@click.option("--drafter", type=FILE, required=True, help="Safetensors file of the low-resolution model.")
-@click.option("--vq", type=FILE, required=True, help="Safetensors file of the VQ tokenizer of both.")
-@click.option(
-    "--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file's metadata has no grid."
-)
+@pair_options
+@click.option("--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
 @click.option("--drafter-grid", type=click.IntRange(1), help="Likewise, of the drafter.")
-@click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size that was never published.")
-@click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter.")
 @click.option("--prompt-table", type=FILE, help="Word tables, for a model that reads a short list of words.")
 @shared_options
 def llamagen(
     target: Path,
     drafter: Path,
     vq: Path,
+    vq_ema: bool,
     target_grid: int | None,
     drafter_grid: int | None,
     target_heads: int | None,
@@ -80,20 +85,47 @@ def llamagen(
     **settings: Any,
 ) -> None:
     """Export a pair of LlamaGen checkpoints, class- or text-conditional, and their VQ tokenizer."""
-    low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads)
-    high = read_source_transformer(target, grid=target_grid, heads=target_heads)
-    sources = read_sources(low, high, vq, prompt_table)
-    _export(sources, _LLAMAGEN[high.config.family], settings)
+    tokenizer = read_source_tokenizer(vq, ema=vq_ema)
+    pixels = tokenizer.config.pixels_per_token
+    low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
+    high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
+    sources = read_sources(low, high, tokenizer, prompt_table)
+    _export(sources, _PUBLISHED[high.config.family], settings)
+
+
+@main.command()
+@pair_options
+@click.option("--ta-tok", type=FILE, required=True, help="Checkpoint of the TA-Tok, which makes features of codes.")
+@click.option("--codes", type=click.Choice(["729", "169", "81"]), help="TA-Tok codes of an image  [default: 729]")
+@shared_options
+def tar(
+    target: Path,
+    drafter: Path,
+    vq: Path,
+    vq_ema: bool,
+    target_heads: int | None,
+    drafter_heads: int | None,
+    ta_tok: Path,
+    codes: str | None,
+    **settings: Any,
+) -> None:
+    """Export a pair of Tar's AR-DTok checkpoints, their TA-Tok and their VQ tokenizer."""
+    tokenizer = read_source_tokenizer(vq, ema=vq_ema)
+    pixels, prefix = tokenizer.config.pixels_per_token, None if codes is None else int(codes)
+    low = read_source_transformer(drafter, heads=drafter_heads, prefix=prefix, pixels_per_token=pixels)
+    high = read_source_transformer(target, heads=target_heads, prefix=prefix, pixels_per_token=pixels)
+    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok))
+    _export(sources, _PUBLISHED[high.config.family], settings)
 
 
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:
-    options = export_options(settings, defaults, sources.vq.vocabulary)
+    options = export_options(settings, defaults, sources.vq.config.vocabulary)
     console = Console(stderr=True)
     if settings["dry_run"]:
         show_sizes(console, sources, options)
         return
     write_bundle = _bundle_writer()
-    with progress_bar(console, sources) as progress:
+    with progress_bar(console, sources, options.precision) as progress:
         manifest = write_bundle(sources, options, settings["out"], progress)
     show_parity(console, manifest)
     click.echo(settings["out"])

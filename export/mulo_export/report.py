@@ -11,7 +11,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Column, Table
 
 from mulo_export.options import ExportOptions
-from mulo_export.sizes import plan_bundle
+from mulo_export.precision import Precision
+from mulo_export.sizes import plan_bundle, written_bytes
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress as Report
 
@@ -19,12 +20,11 @@ __all__ = ["progress_bar", "show_parity", "show_sizes"]
 
 
 @contextmanager
-def progress_bar(console: Console, sources: Sources) -> Iterator[Report]:
+def progress_bar(console: Console, sources: Sources, precision: Precision) -> Iterator[Report]:
     """Show how much of the weights has been written, and give what to call with every number of bytes."""
-    files = [sources.drafter.file, sources.target.file, sources.vq_file]
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("weights and parity", total=sum(file.path.stat().st_size for file in files))
+        task = progress.add_task("weights and parity", total=written_bytes(sources, precision))
         yield lambda count: progress.advance(task, count)
 
 

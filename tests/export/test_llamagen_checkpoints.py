@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from bundles import transformer_tensors
 from mulo_engines.errors import CheckpointError
-from mulo_export.checkpoints.llamagen import TransformerConfig, is_transformer, read_transformer
+from mulo_export.checkpoints.family import read_transformer
+from mulo_export.checkpoints.llamagen import is_llamagen
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -144,6 +146,6 @@ def test_other_architectures_are_not_taken_for_llamagen(change: Callable[[Tensor
     tensors = _tensors()
     change(tensors)
     file = _file(tmp_path, tensors, TOLD)
-    assert not is_transformer(file)
-    with pytest.raises(CheckpointError, match="not a LlamaGen transformer"):
+    assert not is_llamagen(file)
+    with pytest.raises(CheckpointError, match="not a transformer of LlamaGen or Tar"):
         read_transformer(file)

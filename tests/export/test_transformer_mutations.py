@@ -11,7 +11,7 @@ import mulo_export.graphs.transformer
 import numpy as np
 import pytest
 from golden_models import TOLERANCE, GoldenModel, Tensors, open_golden
-from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.builder import GraphBuilder, Value
 from mulo_export.graphs.rope import rope_tables
 from mulo_export.reference.transformer import ReferenceTransformer
