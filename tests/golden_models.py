@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from golden.golden_weights import golden_weight
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
-from mulo_export.checkpoints.family import read_transformer
+from mulo_export.checkpoints.read_transformer import read_transformer
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.builder import GraphBuilder

@@ -10,7 +10,7 @@ from mulo_engines.bundle import describe_file
 from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_manifest
 
 from mulo_export.check import check_graphs
-from mulo_export.checkpoints.family import prefix_shapes
+from mulo_export.checkpoints.read_transformer import prefix_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import fold_ta_tok

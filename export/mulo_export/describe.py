@@ -67,7 +67,7 @@ def describe_bundle(
         precision=options.precision.value,
         ratio=sources.ratio,
         vocabulary=sources.target.config.vocabulary,
-        condition=_condition(sources.target.config),
+        condition=_condition(sources),
         drafter=_model(sources.drafter.config, cache_type),
         target=_model(sources.target.config, cache_type),
         pool_k_max=options.pool_k_max,
@@ -84,9 +84,15 @@ def describe_bundle(
     )
 
 
-def _condition(config: TransformerConfig) -> ConditionRecord:
-    features = config.feature_size if config.condition == "text" else None
-    return ConditionRecord(kind=config.condition, length=config.prefix, feature_size=features, classes=config.classes)
+def _condition(sources: Sources) -> ConditionRecord:
+    config = sources.target.config
+    return ConditionRecord(
+        kind=config.condition,
+        length=config.prefix,
+        feature_size=config.feature_size if config.condition == "text" else None,
+        classes=config.classes,
+        codes=None if sources.ta_tok is None else sources.ta_tok.config.codes,
+    )
 
 
 def _model(config: TransformerConfig, cache_type: CacheType) -> ModelRecord:

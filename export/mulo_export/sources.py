@@ -9,7 +9,7 @@ from pathlib import Path
 from mulo_engines.errors import CheckpointError
 
 from mulo_export.checkpoints.checkpoint_file import read_checkpoint
-from mulo_export.checkpoints.family import read_transformer, transformer_shapes
+from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
 from mulo_export.checkpoints.ta_tok import TaTokConfig, read_ta_tok, ta_tok_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.transformer import TransformerConfig

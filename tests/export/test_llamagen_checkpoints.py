@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from bundles import transformer_tensors
 from mulo_engines.errors import CheckpointError
-from mulo_export.checkpoints.family import read_transformer
-from mulo_export.checkpoints.llamagen import is_llamagen
+from mulo_export.checkpoints.family import is_llamagen
+from mulo_export.checkpoints.read_transformer import read_transformer
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_tools.synthetic import preset_config, write_random_checkpoint

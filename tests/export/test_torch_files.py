@@ -165,8 +165,8 @@ def _short_storage(path: Path) -> None:
         (_truncated, ["the file is truncated", "download the file again"]),
         (_hostile, ["Python code", "builtins.exec"]),
         (_custom, ["Python code", "Custom"]),
-        (_repacked, ["not a file that torch.save wrote", "compressed members"]),
-        (_other_archive, ["not a file that torch.save wrote", "tok_embeddings.weight.npy"]),
+        (_repacked, ["cannot be read as a file of torch.save", "compressed members"]),
+        (_other_archive, ["cannot be read as a file of torch.save", "tok_embeddings.weight.npy"]),
         (_big_endian, ["most significant"]),
         (_legacy, ["a bare pickle", "newer torch.save"]),
         (_pickle, ["a bare pickle"]),
@@ -190,6 +190,12 @@ def test_what_is_no_checkpoint_is_refused_by_what_it_is(
         read_checkpoint(path)
     for word in [str(path), *words]:
         assert word in str(error.value)
+
+
+def test_a_file_under_the_name_of_the_other_kind_is_called_so(tmp_path: Path) -> None:
+    save_layout(tmp_path / "model.safetensors", TENSORS, "model")
+    with pytest.raises(CheckpointError, match=r"rename it to \.pt"):
+        read_checkpoint(tmp_path / "model.safetensors")
 
 
 def test_averaged_weights_of_a_safetensors_file_do_not_exist(tmp_path: Path) -> None:

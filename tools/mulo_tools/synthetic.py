@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mulo_export.checkpoints.family import transformer_shapes
+from mulo_export.checkpoints.read_transformer import transformer_shapes
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.weights import TYPE_BYTES, TensorEntry, write_tensors
 from numpy.typing import NDArray

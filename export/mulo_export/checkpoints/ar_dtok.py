@@ -26,7 +26,6 @@ __all__ = [
     "PUBLISHED_PREFIX",
     "ar_dtok_config",
     "feature_shapes",
-    "is_ar_dtok",
 ]
 
 POSITIONS = "abs_pe"
@@ -34,11 +33,6 @@ FEATURE_WEIGHT = "clip_proj.weight"
 FEATURE_BIAS = "clip_proj.bias"
 PUBLISHED_PREFIX = 729
 """TA-Tok features that the published models were sized for: 27 x 27."""
-
-
-def is_ar_dtok(file: TensorFile) -> bool:
-    """Whether the keys are those of an AR-DTok that is conditioned on features."""
-    return {POSITIONS, FEATURE_WEIGHT} <= file.tensors.keys()
 
 
 def ar_dtok_config(

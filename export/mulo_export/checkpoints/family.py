@@ -1,93 +1,59 @@
-"""Which model a checkpoint holds, told by its keys, and the config of a transformer of any family."""
+"""Which model a checkpoint holds, told by its keys."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mulo_engines.errors import CheckpointError
-
-from mulo_export.checkpoints.ar_dtok import POSITIONS, ar_dtok_config, feature_shapes, is_ar_dtok
-from mulo_export.checkpoints.llamagen import condition_shapes, is_llamagen, llamagen_config
-from mulo_export.checkpoints.shape_check import check_tensors
-from mulo_export.checkpoints.ta_tok import is_ta_tok
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.checkpoints.transformer import TransformerConfig, layer_shapes
-from mulo_export.checkpoints.vq import is_vq
 
-__all__ = ["family_name", "prefix_shapes", "read_transformer", "transformer_shapes"]
+__all__ = ["family_name", "is_ar_dtok", "is_llamagen", "is_ta_tok", "is_vq"]
 
-_PIXELS_PER_TOKEN = 16
-_STRAY = ("freqs_cis",)
-_OTHER_FAMILIES: Mapping[str, str] = {
+_OTHERS: Mapping[str, str] = {
+    "abs_pe": "an AR-DTok that is not conditioned on TA-Tok features",
     "model.layers.0.self_attn.q_norm.weight": "Chameleon or Lumina-mGPT",
     "model.layers.0.self_attn.q_proj.bias": "Qwen2.5, the language model of Tar",
     "model.layers.0.self_attn.q_proj.weight": "a language model of Llama's kind",
-    "loss.discriminator.main.0.weight": "the discriminator of a VQ tokenizer",
-    POSITIONS: "an AR-DTok that is not conditioned on TA-Tok features",
 }
-"""Models that mulo does not export, by a key that only they have."""
+"""Models that mulo does not export, by a key of theirs."""
+
+
+def is_llamagen(file: TensorFile) -> bool:
+    """Whether the keys are those of a LlamaGen transformer, class- or text-conditional."""
+    return "abs_pe" not in file.tensors and "tok_embeddings.weight" in file.tensors and _has_class_or_text(file)
+
+
+def is_ar_dtok(file: TensorFile) -> bool:
+    """Whether the keys are those of an AR-DTok of Tar that is conditioned on features."""
+    return {"abs_pe", "clip_proj.weight"} <= file.tensors.keys()
+
+
+def is_vq(file: TensorFile) -> bool:
+    """Whether the keys are those of a VQ tokenizer."""
+    return {"quantize.embedding.weight", "post_quant_conv.weight"} <= file.tensors.keys()
+
+
+def is_ta_tok(file: TensorFile) -> bool:
+    """Whether the keys are those of a TA-Tok."""
+    return "bottleneck.regularizer.embedding.weight" in file.tensors
 
 
 def family_name(file: TensorFile) -> str:
     """What the keys say that the file holds, in words."""
-    if is_llamagen(file):
-        return "a LlamaGen transformer"
-    if is_ar_dtok(file):
-        return "an AR-DTok transformer of Tar"
-    if is_vq(file):
-        return "a VQ tokenizer"
-    if is_ta_tok(file):
-        return "a TA-Tok"
-    for key, name in _OTHER_FAMILIES.items():
+    exported = {
+        "a LlamaGen transformer": is_llamagen,
+        "an AR-DTok transformer of Tar": is_ar_dtok,
+        "a VQ tokenizer": is_vq,
+        "a TA-Tok": is_ta_tok,
+    }
+    for name, is_family in exported.items():
+        if is_family(file):
+            return name
+    for key, name in _OTHERS.items():
         if key in file.tensors:
             return name
     return f"{len(file.tensors)} tensors such as {', '.join(sorted(file.tensors)[:3])}"
 
 
-def read_transformer(
-    file: TensorFile,
-    *,
-    grid: int | None = None,
-    heads: int | None = None,
-    prefix: int | None = None,
-    pixels_per_token: int = _PIXELS_PER_TOKEN,
-) -> TransformerConfig:
-    """The config of the transformer in `file`, every key and shape of which is checked.
-
-    Args:
-        file: the checkpoint.
-        grid: image tokens along one side, for LlamaGen, whose weights do not tell.
-        heads: attention heads, for a size that was never published.
-        prefix: TA-Tok codes of an image, for Tar, where fewer are wanted than the model was sized for.
-        pixels_per_token: of the tokenizer, to understand the side of the image in the file's name.
-
-    Raises:
-        CheckpointError: another architecture; missing, surplus or misshapen tensors, all of which are listed; heads or
-            a grid that nothing tells, or that two tell differently.
-    """
-    if is_ar_dtok(file):
-        config = ar_dtok_config(file, prefix=prefix, heads=heads, pixels_per_token=pixels_per_token)
-    elif is_llamagen(file):
-        config = llamagen_config(file, grid=grid, heads=heads, pixels_per_token=pixels_per_token)
-    else:
-        raise CheckpointError(
-            f"{file.path}: not a transformer of LlamaGen or Tar",
-            found=family_name(file),
-            expected="tok_embeddings.weight, and cls_embedding.* (LlamaGen) or abs_pe and clip_proj.* (Tar)",
-            fix="give a LlamaGen class- or text-conditional checkpoint, or an AR-DTok",
-        )
-    check_tensors(file, transformer_shapes(config), _STRAY, f"a {config.family} transformer of {config.layers} layers")
-    return config
-
-
-def transformer_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every tensor of the model."""
-    shapes = layer_shapes(config) | prefix_shapes(config)
-    if config.position_rows is not None:
-        shapes[POSITIONS] = (1, config.position_rows, config.dim)
-    return shapes
-
-
-def prefix_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every tensor that makes the prefix of a condition."""
-    return feature_shapes(config) if config.condition == "ta_tok" else condition_shapes(config)
+def _has_class_or_text(file: TensorFile) -> bool:
+    keys = {"cls_embedding.embedding_table.weight", "cls_embedding.cap_proj.fc1.weight"}
+    return bool(keys & file.tensors.keys())

@@ -21,7 +21,6 @@ __all__ = [
     "TEXT_NULL",
     "TEXT_OUTPUT",
     "condition_shapes",
-    "is_llamagen",
     "llamagen_config",
 ]
 
@@ -29,12 +28,6 @@ CLASS_TABLE = "cls_embedding.embedding_table.weight"
 TEXT_INPUT = "cls_embedding.cap_proj.fc1.weight"
 TEXT_OUTPUT = "cls_embedding.cap_proj.fc2.weight"
 TEXT_NULL = "cls_embedding.uncond_embedding"
-
-
-def is_llamagen(file: TensorFile) -> bool:
-    """Whether the keys are those of a LlamaGen transformer, class- or text-conditional."""
-    keys = file.tensors.keys()
-    return "tok_embeddings.weight" in keys and "abs_pe" not in keys and bool({CLASS_TABLE, TEXT_INPUT} & keys)
 
 
 def llamagen_config(

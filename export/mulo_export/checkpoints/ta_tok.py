@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from mulo_engines.errors import CheckpointError
 
+from mulo_export.checkpoints.family import family_name, is_ta_tok
 from mulo_export.checkpoints.shape_check import check_tensors
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.checkpoints.transformer import matrix, told
+from mulo_export.checkpoints.transformer import matrix
 
 __all__ = [
     "CODEBOOK",
@@ -23,7 +24,6 @@ __all__ = [
     "PROJECTION",
     "TASK",
     "TaTokConfig",
-    "is_ta_tok",
     "read_ta_tok",
     "ta_tok_shapes",
 ]
@@ -71,15 +71,8 @@ class TaTokConfig:
     norm_eps: float = _NORM_EPS
 
 
-def is_ta_tok(file: TensorFile) -> bool:
-    """Whether the keys are those of a TA-Tok."""
-    return CODEBOOK in file.tensors
-
-
 def read_ta_tok(file: TensorFile) -> TaTokConfig:
     """The config of the TA-Tok in `file`, every key and shape of whose decoding part is checked.
-
-    The metadata `decoder_heads` replaces the published heads of width 96.
 
     Raises:
         CheckpointError: another architecture; missing, surplus or misshapen tensors, all of which are listed.
@@ -87,7 +80,7 @@ def read_ta_tok(file: TensorFile) -> TaTokConfig:
     if not is_ta_tok(file):
         raise CheckpointError(
             f"{file.path}: not a TA-Tok",
-            found=f"{len(file.tensors)} tensors such as {', '.join(sorted(file.tensors)[:3])}",
+            found=family_name(file),
             expected=CODEBOOK,
             fix="give Tar's ta_tok.pth",
         )
@@ -102,7 +95,7 @@ def read_ta_tok(file: TensorFile) -> TaTokConfig:
         patch=patch,
         layers=len({name.removeprefix(stem).split(".")[0] for name in file.tensors if name.startswith(stem)}),
         dim=dim,
-        heads=told(file, "decoder_heads", None) or dim // _HEAD_WIDTH,
+        heads=dim // _HEAD_WIDTH,
         ffn=matrix(file, f"{stem}0.mlp.fc1.weight")[0],
         side=math.isqrt(matrix(file, POSITIONS)[0]),
     )

@@ -73,6 +73,9 @@ def read_torch_file(path: Path, *, ema: bool = False) -> TensorFile:
 
 
 def _check_archive(path: Path) -> None:
+    if path.suffix == ".safetensors":
+        # torch goes by the name and would try to read one.
+        raise _not_torch(path, "a file of torch.save under the name of a safetensors file", fix="rename it to .pt")
     if not zipfile.is_zipfile(path):
         raise CheckpointError(
             f"{path}: the file is truncated",
@@ -140,10 +143,12 @@ def _unsafe(path: Path, found: str) -> CheckpointError:
     )
 
 
-def _not_torch(path: Path, found: str) -> CheckpointError:
+def _not_torch(
+    path: Path, found: str, fix: str = "give the original checkpoint; download it again if it is one"
+) -> CheckpointError:
     return CheckpointError(
-        f"{path}: not a file that torch.save wrote",
+        f"{path}: cannot be read as a file of torch.save",
         found=found,
         expected="an archive of uncompressed little-endian members with a data.pkl",
-        fix="give the original checkpoint; download it again if it is one",
+        fix=fix,
     )

@@ -9,10 +9,11 @@ from typing import Literal, TypeVar
 
 from mulo_engines.errors import CheckpointError
 
+from mulo_export.checkpoints.family import family_name, is_vq
 from mulo_export.checkpoints.shape_check import check_tensors
 from mulo_export.checkpoints.tensor_file import TensorFile
 
-__all__ = ["CODEBOOK", "VqBlock", "VqConfig", "is_vq", "read_vq", "vq_shapes"]
+__all__ = ["CODEBOOK", "VqBlock", "VqConfig", "read_vq", "vq_shapes"]
 
 CODEBOOK = "quantize.embedding.weight"
 
@@ -69,11 +70,6 @@ class VqConfig:
         return 1 << sum(block.kind == "upsample" for block in self.decoder)
 
 
-def is_vq(file: TensorFile) -> bool:
-    """Whether the keys are those of a VQ tokenizer."""
-    return {CODEBOOK, "post_quant_conv.weight"} <= file.tensors.keys()
-
-
 def read_vq(file: TensorFile) -> VqConfig:
     """The structure of the tokenizer in `file`, every key and shape of which is checked.
 
@@ -87,7 +83,7 @@ def read_vq(file: TensorFile) -> VqConfig:
     if not is_vq(file):
         raise CheckpointError(
             f"{file.path}: not a VQ tokenizer",
-            found=f"{len(file.tensors)} tensors such as {', '.join(sorted(file.tensors)[:3])}",
+            found=family_name(file),
             expected=f"{CODEBOOK} and post_quant_conv.weight",
             fix="give a LlamaGen VQ checkpoint",
         )
