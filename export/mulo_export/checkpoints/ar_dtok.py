@@ -94,7 +94,7 @@ def _grid(file: TensorFile, rows: int, prefix: int) -> int:
     """The side of the square of tokens: there is a row for every condition and every image position but the last."""
     tokens = rows + 1 - prefix
     grid = math.isqrt(max(tokens, 0))
-    if grid < 1 or grid * grid != tokens or told(file, "max_seq_len", tokens) != tokens:
+    if grid < 1 or grid * grid != tokens or told(file, "max_seq_len", None) not in (None, tokens):
         raise CheckpointError(
             f"{file.path}: the table of positions fits no square grid of image tokens",
             found=f"{rows} rows, of which {prefix} are the condition's",
