@@ -22,7 +22,16 @@ from mulo_export.reference.sequence import raster_mask, teacher_forced
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-__all__ = ["TOLERANCE", "WEIGHTS", "GoldenModel", "Tensors", "load_graph", "open_golden"]
+__all__ = [
+    "TOLERANCE",
+    "WEIGHTS",
+    "GoldenModel",
+    "Tensors",
+    "golden_tensors",
+    "load_graph",
+    "open_golden",
+    "read_golden",
+]
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -81,15 +90,25 @@ class GoldenModel:
 
 def open_golden(name: str, folder: Path, change: Callable[[Tensors], None] | None = None) -> GoldenModel:
     """Write the weights of the golden model `name` into `folder`, changed by `change` where given, and open them."""
-    with np.load(Path(__file__).parent / "golden" / f"{name}.npz") as archive:
-        stored = {key: archive[key] for key in archive.files}
-    meta = json.loads(str(stored.pop("meta")))
-    tensors = {key: golden_weight(key, tuple(shape), meta["seed"]) for key, shape in meta["shapes"].items()}
+    stored, meta = read_golden(name)
+    tensors = golden_tensors(meta)
     if change is not None:
         change(tensors)
     save_file(tensors, folder / WEIGHTS, _metadata(meta["args"]))
     file = read_tensor_file(folder / WEIGHTS)
     return GoldenModel(file, read_transformer(file), stored, meta["cfg_scale"])
+
+
+def read_golden(name: str) -> tuple[Tensors, dict[str, Any]]:
+    """The stored arrays of the golden model `name`, and its arguments, shapes and seed."""
+    with np.load(Path(__file__).parent / "golden" / f"{name}.npz") as archive:
+        stored = {key: archive[key] for key in archive.files}
+    return stored, json.loads(str(stored.pop("meta")))
+
+
+def golden_tensors(meta: dict[str, Any]) -> Tensors:
+    """The weights of a golden model."""
+    return {key: golden_weight(key, tuple(shape), meta["seed"]) for key, shape in meta["shapes"].items()}
 
 
 def _metadata(arguments: dict[str, Any]) -> dict[str, str]:
