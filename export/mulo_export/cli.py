@@ -7,7 +7,9 @@ Exit codes: 0 published (or nothing to do in a dry run); 1 an engine, the system
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from mulo_engines.manifest import Manifest
 from rich.console import Console
 
 from mulo_export.command_options import FILE, export_options, pair_options, shared_options
+from mulo_export.inspect_checkpoint import inspect_checkpoint
 from mulo_export.options import ExportOptions, FamilyDefaults
-from mulo_export.report import progress_bar, show_parity, show_sizes
+from mulo_export.report import progress_bar, show_inspection, show_parity, show_sizes
 from mulo_export.sources import (
     Sources,
     read_source_ta_tok,
@@ -116,6 +119,20 @@ def tar(
     high = read_source_transformer(target, heads=target_heads, prefix=prefix, pixels_per_token=pixels)
     sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok))
     _export(sources, _PUBLISHED[high.config.family], settings)
+
+
+@main.command("inspect")
+@click.argument("checkpoint", metavar="FILE", type=FILE)
+@click.option("--grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
+@click.option("--heads", type=click.IntRange(1), help="Attention heads, for a size never published.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def inspect_command(checkpoint: Path, grid: int | None, heads: int | None, as_json: bool) -> None:
+    """Show what the checkpoint FILE is, what it pairs with and what it needs, without loading it."""
+    inspection = inspect_checkpoint(checkpoint, grid=grid, heads=heads)
+    if as_json:
+        click.echo(json.dumps(asdict(inspection), indent=2))
+    else:
+        show_inspection(Console(markup=False, highlight=False), checkpoint.name, inspection)
 
 
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:
