@@ -47,9 +47,9 @@ def measure_transformer(
     steps = _steps(model.config, embeddings, rng)
     expected = _run_steps(reference.run, steps, model.config, "float32")
     with _runnable(folder, role, model, ta_tok, precision) as (place, dtype):
-        with OnnxRuntimeEngine.load(place / graph_file(f"{role}.condition"), name=role) as engine:
+        with _load(place, f"{role}.condition") as engine:
             prefix = engine.run_once(condition)["cond_embeds"]
-        with OnnxRuntimeEngine.load(place / graph_file(role), name=role, spinning=False) as engine:
+        with _load(place, role) as engine:
             found = _run_steps(engine.run_once, steps, model.config, dtype)
     # The quantizer leaves the condition alone.
     plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
@@ -57,6 +57,10 @@ def measure_transformer(
     for what, names in (("logits", ["logits"]), ("caches", sorted(expected[0].keys() - {"logits"}))):
         pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
         yield relative_error(role, what, pairs, traits.tolerance)
+
+
+def _load(folder: Path, graph: str) -> OnnxRuntimeEngine:
+    return OnnxRuntimeEngine.load(folder / graph_file(graph), name=graph, spinning=False, packed=False)
 
 
 @contextmanager
