@@ -29,6 +29,7 @@ __all__ = [
     "ta_tok_tensors",
     "tar_checkpoints",
     "tar_sources",
+    "unused_tensors",
 ]
 
 Tensors = dict[str, NDArray[Any]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mulo_export.checkpoints.ar_dtok import PUBLISHED_PREFIX
 from mulo_export.checkpoints.checkpoint_file import read_checkpoint
 from mulo_export.checkpoints.family import is_llamagen, is_ta_tok, is_vq
 from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
@@ -22,7 +23,6 @@ __all__ = ["Inspection", "Need", "inspect_checkpoint"]
 
 _PIXELS_PER_TOKEN = 16
 _PUBLISHED_GRIDS = (16, 24, 32)
-_TA_TOK_CODES = 729
 _CACHE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
@@ -120,7 +120,7 @@ def _ta_tok(file: TensorFile) -> Inspection:
     }
     needs = []
     for precision, traits in PRECISIONS.items():
-        entries = folded_entries(config, _TA_TOK_CODES, traits.weight_type)
+        entries = folded_entries(config, PUBLISHED_PREFIX, traits.weight_type)
         needs.append(Need(precision, sum(entry.size for entry in entries.values()), {}))
     return Inspection(facts, tuple(needs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,5 +185,7 @@ def _ta_tok_faults(sources: Sources) -> Iterator[str]:
             yield "the models read features of a TA-Tok, and none is given: use `mulo-export tar`"
     elif config.condition != "ta_tok":
         yield f"a TA-Tok is given, and the models are of {config.family}: use `mulo-export llamagen`"
+    elif math.isqrt(config.prefix) ** 2 != config.prefix:
+        yield f"prefix is {config.prefix}, and TA-Tok codes form a square"
     elif (width := sources.ta_tok.config.dim) != config.feature_size:
         yield f"{sources.ta_tok.file.path} makes features of width {width}, the models read {config.feature_size}"

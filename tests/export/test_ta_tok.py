@@ -125,6 +125,14 @@ def test_the_published_file_is_read_and_what_decoding_does_not_read_is_left(tmp_
     assert read_ta_tok(file) == CONFIG
 
 
+def test_what_decoding_does_not_read_is_logged_by_name(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = _file(tmp_path, ta_tok_tensors(TA_TOK) | unused_tensors())
+    with caplog.at_level("INFO"):
+        read_ta_tok(file)
+    assert len(caplog.messages) == len(unused_tensors())
+    assert all(any(name in message for message in caplog.messages) for name in unused_tensors())
+
+
 def _drop(name: str) -> Callable[[Tensors], None]:
     def change(tensors: Tensors) -> None:
         del tensors[name]

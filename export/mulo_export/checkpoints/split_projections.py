@@ -6,7 +6,7 @@ The numbers are LlamaGen's: queries and keys are not permuted, and turn in adjac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
@@ -15,7 +15,6 @@ __all__ = ["has_split_projections", "joined_projections"]
 
 _SPLIT = "model.layers.0.self_attn.q_proj.weight"
 _CONDITION = "model.cls_embedding."
-_PARTS = ("q_proj", "k_proj", "v_proj")
 _NAMES = {
     "model.embed_tokens.weight": "tok_embeddings.weight",
     "model.norm.weight": "norm.weight",
@@ -30,6 +29,7 @@ _LAYER_NAMES = {
     "post_attention_layernorm.weight": "ffn_norm.weight",
 }
 _LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)")
+_QUERY = re.compile(r"model\.layers\.(\d+)\.self_attn\.q_proj\.weight")
 
 
 def has_split_projections(file: TensorFile) -> bool:
@@ -43,36 +43,25 @@ def joined_projections(file: TensorFile) -> TensorFile:
     A layer whose three projections are not alike keeps them, so that they are told as surplus.
     """
     records = {_name(name): replace(record, name=_name(name)) for name, record in file.tensors.items()}
-    for joined in _joined(file):
-        records[joined.name] = joined
-        layer = joined.name.split(".")[1]
-        for part in _PARTS:
-            del records[f"model.layers.{layer}.self_attn.{part}.weight"]
+    for layer in filter(None, map(_QUERY.fullmatch, file.tensors)):
+        names = [layer[0].replace("q_proj", part) for part in ("q_proj", "k_proj", "v_proj")]
+        if _alike([file.tensors.get(name) for name in names]):
+            joined = _joined(f"layers.{layer[1]}.attention.wqkv.weight", *(records.pop(name) for name in names))
+            records[joined.name] = joined
     return replace(file, tensors=records, verbatim=False)
 
 
-def _joined(file: TensorFile) -> Iterator[TensorRecord]:
-    for name in file.tensors:
-        layer = _LAYER.fullmatch(name)
-        if layer is None or not layer[2].startswith("self_attn.q_proj."):
-            continue
-        parts = [file.tensors.get(name.replace("q_proj", part)) for part in _PARTS]
-        first, second, third = parts
-        if first is None or second is None or third is None or not _alike(first, second, third):
-            continue
-        rows, *others = first.shape
-        yield TensorRecord(
-            f"layers.{layer[1]}.attention.wqkv.weight",
-            first.dtype,
-            (3 * rows, *others),
-            first.offset,
-            3 * first.size,
-            (second.offset, third.offset),
-        )
+def _alike(records: Sequence[TensorRecord | None]) -> bool:
+    first = records[0]
+    return all(record and first and (record.dtype, record.shape) == (first.dtype, first.shape) for record in records)
 
 
-def _alike(first: TensorRecord, *others: TensorRecord) -> bool:
-    return all((record.dtype, record.shape) == (first.dtype, first.shape) for record in others)
+def _joined(name: str, first: TensorRecord, *others: TensorRecord) -> TensorRecord:
+    """The rows of all records, one after another."""
+    parts = 1 + len(others)
+    rows, *columns = first.shape
+    further = tuple(record.offset for record in others)
+    return TensorRecord(name, first.dtype, (parts * rows, *columns), first.offset, parts * first.size, further)
 
 
 def _name(name: str) -> str:

@@ -40,7 +40,8 @@ def measure_transformer(
     folder: Path, role: Literal["drafter", "target"], sources: Sources, precision: Precision, rng: np.random.Generator
 ) -> Iterator[ParityRecord]:
     """Compare a role's two graphs with the reference, which reads the checkpoint and never the bundle."""
-    model, ta_tok, traits = getattr(sources, role), sources.ta_tok, PRECISIONS[precision]
+    model = sources.drafter if role == "drafter" else sources.target
+    ta_tok, traits = sources.ta_tok, PRECISIONS[precision]
     reference = ReferenceTransformer(model.config, model.file)
     condition = _random_condition(sources, rng)
     embeddings = reference.condition(_meaning(ta_tok, *condition.values()))
