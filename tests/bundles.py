@@ -12,7 +12,7 @@ import numpy as np
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.options import ExportOptions
 from mulo_export.precision import Precision
-from mulo_export.sources import Sources, read_source_transformer, read_sources
+from mulo_export.sources import Sources, read_source_tokenizer, read_source_transformer, read_sources
 from mulo_runtime.prompt import WordPromptEncoder
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -79,7 +79,7 @@ def tiny_sources(checkpoints: Checkpoints) -> Sources:
     drafter, target = (
         read_source_transformer(path, grid=None, heads=None) for path in (checkpoints.drafter, checkpoints.target)
     )
-    return read_sources(drafter, target, checkpoints.vq, checkpoints.prompt)
+    return read_sources(drafter, target, read_source_tokenizer(checkpoints.vq), checkpoints.prompt)
 
 
 def tiny_options(**changes: Any) -> ExportOptions:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from golden.golden_weights import golden_weight
-from golden_models import WEIGHTS, load_graph
+from golden_models import WEIGHTS, golden_tensors, load_graph, read_golden
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.vq import VqConfig, read_vq
@@ -54,11 +52,8 @@ class GoldenTokenizer:
 
 def open_golden_tokenizer(folder: Path) -> GoldenTokenizer:
     """Write the golden weights, 288 MB, into `folder` and open them."""
-    with np.load(Path(__file__).parent / "golden" / "vq16.npz") as archive:
-        stored = {key: archive[key] for key in archive.files}
-    meta = json.loads(str(stored.pop("meta")))
-    tensors = {key: golden_weight(key, tuple(shape), meta["seed"]) for key, shape in meta["shapes"].items()}
-    save_file(tensors, folder / WEIGHTS)
+    stored, meta = read_golden("vq16")
+    save_file(golden_tensors(meta), folder / WEIGHTS)
     for name in ("codes", "indices"):
         stored[name] = stored[name].reshape(1, 4, 4)
     file = read_tensor_file(folder / WEIGHTS)

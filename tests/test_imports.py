@@ -29,6 +29,7 @@ ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
     "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize"],
     "torch": [
+        "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
         "mulo_tools.reference.evaluate",
         "mulo_tools.reference.gpt",

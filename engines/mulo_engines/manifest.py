@@ -76,12 +76,14 @@ class ConditionRecord(_Record):
         length: positions of the prefix.
         feature_size: size of one text feature; for text only.
         classes: how many classes there are, without the null class; for classes only.
+        codes: how many different TA-Tok codes there are; for these only.
     """
 
     kind: Literal["class", "text", "ta_tok"]
     length: Count
     feature_size: Count | None = None
     classes: Count | None = None
+    codes: Count | None = None
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> Self:
@@ -89,6 +91,8 @@ class ConditionRecord(_Record):
             raise ValueError("feature_size for kind 'text' and for no other")
         if (self.classes is not None) != (self.kind == "class"):
             raise ValueError("classes for kind 'class' and for no other")
+        if (self.codes is not None) != (self.kind == "ta_tok"):
+            raise ValueError("codes for kind 'ta_tok' and for no other")
         return self
 
 

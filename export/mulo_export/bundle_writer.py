@@ -10,9 +10,10 @@ from mulo_engines.bundle import describe_file
 from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_manifest
 
 from mulo_export.check import check_graphs
-from mulo_export.checkpoints.llamagen import condition_shapes
+from mulo_export.checkpoints.read_transformer import prefix_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.fold_ta_tok import fold_ta_tok
 from mulo_export.graph_writer import write_condition, write_graphs
 from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
@@ -51,16 +52,23 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
 
 
 def _write_weights(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
-    """Write every role's weights; those of the transformers in the precision's type."""
+    """Write every role's weights; those of the tokenizer in float32, the others in the precision's type."""
     (folder / "weights").mkdir()
     written = {}
-    for role, source in _checkpoints(sources).items():
-        destination = folder / weights_file(role)
-        if _is_copied(role, source, precision):
+    for role, source in sources.checkpoints.items():
+        destination, dtype = folder / weights_file(role), _weight_type(role, precision)
+        if role == "ta_tok" and sources.ta_tok is not None:
+            prefix = sources.target.config.prefix
+            written[role] = fold_ta_tok(sources.ta_tok.config, source, prefix, destination, dtype, progress)
+        elif _is_copied(role, source, precision):
             written[role] = copy_weights(source.path, destination, progress)
         else:
-            written[role] = convert_weights(source, destination, PRECISIONS[precision].weight_type, progress)
+            written[role] = convert_weights(source, destination, dtype, progress)
     return written
+
+
+def _weight_type(role: str, precision: Precision) -> str:
+    return "F32" if role == "vq" else PRECISIONS[precision].weight_type
 
 
 def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
@@ -69,9 +77,9 @@ def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Pr
 
     written = {}
     for role, model in (("drafter", sources.drafter), ("target", sources.target)):
-        location, kept = weights_file(role), ["tok_embeddings.weight", *condition_shapes(model.config)]
+        location, kept = weights_file(role), ["tok_embeddings.weight", *prefix_shapes(model.config)]
         written[role] = quantize_graph(folder / graph_file(role), location, precision, kept, progress)
-        write_condition(folder, role, model, read_tensor_file(folder / location))
+        write_condition(folder, role, model, read_tensor_file(folder / location), sources.ta_tok)
     return written
 
 
@@ -89,17 +97,13 @@ def _provenance(
     sources: Sources, precision: Precision, written: Mapping[str, WrittenFile]
 ) -> Iterator[ProvenanceRecord]:
     """A record of every checkpoint; one that was copied as it is has its copy's digest."""
-    for role, source in _checkpoints(sources).items():
+    for role, source in sources.checkpoints.items():
         same = _is_copied(role, source, precision) and not PRECISIONS[precision].quantized
         digest = written[role].sha256 if same else hash_file(source.path).sha256
         yield ProvenanceRecord(role=role, file_name=source.path.name, sha256=digest)
 
 
-def _checkpoints(sources: Sources) -> dict[str, TensorFile]:
-    return {"drafter": sources.drafter.file, "target": sources.target.file, "vq": sources.vq_file}
-
-
 def _is_copied(role: str, source: TensorFile, precision: Precision) -> bool:
-    """Whether a checkpoint enters the bundle byte for byte: a tokenizer always, others where the type is right."""
+    """Whether a checkpoint enters the bundle byte for byte: one that may, and whose type is right or a tokenizer's."""
     types = {record.dtype for record in source.tensors.values()}
-    return role == "vq" or types == {PRECISIONS[precision].weight_type}
+    return source.verbatim and role != "ta_tok" and (role == "vq" or types == {_weight_type(role, precision)})

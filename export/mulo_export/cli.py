@@ -7,8 +7,10 @@ Exit codes: 0 published (or nothing to do in a dry run); 1 an engine, the system
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +20,28 @@ from mulo_engines.command import CommandGroup
 from mulo_engines.errors import CheckpointError, EngineUnavailable
 from rich.console import Console
 
-from mulo_export.command_options import FILE, backend_option, export_options, plan_options, shared_options
+from mulo_export.command_options import (
+    FILE,
+    backend_option,
+    export_options,
+    pair_options,
+    plan_options,
+    shared_options,
+)
+from mulo_export.family_defaults import PUBLISHED, REFERENCE
+from mulo_export.inspect_checkpoint import inspect_checkpoint
 from mulo_export.options import CompileOptions, FamilyDefaults
-from mulo_export.report import build_progress, progress_bar, show_engines, show_parity, show_sizes
-from mulo_export.sources import Sources, read_source_transformer, read_sources
+from mulo_export.report import build_progress, progress_bar, show_engines, show_inspection, show_parity, show_sizes
+from mulo_export.sources import (
+    Sources,
+    read_source_ta_tok,
+    read_source_tokenizer,
+    read_source_transformer,
+    read_sources,
+)
 
 __all__ = ["main"]
 
-_LLAMAGEN_MULO: Mapping[str, int | str] = {"rows_per_round": 1, "refresh": "block", "draft": "image"}
-"""The runtime's own values, said so that a plan's cache is made for them and not for every other."""
-_LLAMAGEN = {
-    "llamagen-c2i": FamilyDefaults(
-        {"guidance_scale": 4.0, "temperature": 1.0, "top_k": 2000, "top_p": 1.0}, _LLAMAGEN_MULO
-    ),
-    "llamagen-t2i": FamilyDefaults(
-        {"guidance_scale": 7.5, "temperature": 1.0, "top_k": 1000, "top_p": 1.0}, _LLAMAGEN_MULO
-    ),
-}
-_REFERENCE_MULO = {
-    "radius": None,
-    "draft_window": 0,
-    "draft_temperature": 0.4,
-    "rows_per_round": 0,
-    "refresh": "none",
-    "guided": "drafter",
-}
-_REFERENCE = {
-    2: FamilyDefaults(
-        {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}, {"tau": 0.01, **_REFERENCE_MULO}
-    ),
-    4: FamilyDefaults(
-        {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0}, {"tau": 0.001, **_REFERENCE_MULO}
-    ),
-}
-"""By ratio; chosen on the prompts of the split "tune"."""
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
 
 
@@ -69,28 +59,25 @@ def main() -> None:
 def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
     folder = _shipped_weights() if weights is None else weights
-    drafter = read_source_transformer(folder / "drafter-32px.safetensors", grid=None, heads=None)
-    target = read_source_transformer(folder / _TARGETS[int(ratio)], grid=None, heads=None)
-    sources = read_sources(drafter, target, folder / "vq.safetensors", folder / "prompt.safetensors")
-    _export(sources, _REFERENCE[int(ratio)], settings)
+    tokenizer = read_source_tokenizer(folder / "vq.safetensors")
+    pixels = tokenizer.config.pixels_per_token
+    drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
+    target = read_source_transformer(folder / _TARGETS[int(ratio)], pixels_per_token=pixels)
+    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors")
+    _export(sources, REFERENCE[int(ratio)], settings)
 
 
 @main.command()
-@click.option("--target", type=FILE, required=True, help="Safetensors file of the high-resolution model.")
-@click.option("--drafter", type=FILE, required=True, help="Safetensors file of the low-resolution model.")
-@click.option("--vq", type=FILE, required=True, help="Safetensors file of the VQ tokenizer of both.")
-@click.option(
-    "--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file's metadata has no grid."
-)
+@pair_options
+@click.option("--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
 @click.option("--drafter-grid", type=click.IntRange(1), help="Likewise, of the drafter.")
-@click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size that was never published.")
-@click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter.")
 @click.option("--prompt-table", type=FILE, help="Word tables, for a model that reads a short list of words.")
 @shared_options
 def llamagen(
     target: Path,
     drafter: Path,
     vq: Path,
+    vq_ema: bool,
     target_grid: int | None,
     drafter_grid: int | None,
     target_heads: int | None,
@@ -99,10 +86,51 @@ def llamagen(
     **settings: Any,
 ) -> None:
     """Export a pair of LlamaGen checkpoints, class- or text-conditional, and their VQ tokenizer."""
-    low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads)
-    high = read_source_transformer(target, grid=target_grid, heads=target_heads)
-    sources = read_sources(low, high, vq, prompt_table)
-    _export(sources, _LLAMAGEN[high.config.family], settings)
+    tokenizer = read_source_tokenizer(vq, ema=vq_ema)
+    pixels = tokenizer.config.pixels_per_token
+    low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
+    high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
+    sources = read_sources(low, high, tokenizer, prompt_table)
+    _export(sources, PUBLISHED[high.config.family], settings)
+
+
+@main.command()
+@pair_options
+@click.option("--ta-tok", type=FILE, required=True, help="Checkpoint of the TA-Tok, which makes features of codes.")
+@click.option("--codes", type=click.Choice(["729", "169", "81"]), help="TA-Tok codes of an image  [default: 729]")
+@shared_options
+def tar(
+    target: Path,
+    drafter: Path,
+    vq: Path,
+    vq_ema: bool,
+    target_heads: int | None,
+    drafter_heads: int | None,
+    ta_tok: Path,
+    codes: str | None,
+    **settings: Any,
+) -> None:
+    """Export a pair of Tar's AR-DTok checkpoints, their TA-Tok and their VQ tokenizer."""
+    tokenizer = read_source_tokenizer(vq, ema=vq_ema)
+    pixels, prefix = tokenizer.config.pixels_per_token, None if codes is None else int(codes)
+    low = read_source_transformer(drafter, heads=drafter_heads, prefix=prefix, pixels_per_token=pixels)
+    high = read_source_transformer(target, heads=target_heads, prefix=prefix, pixels_per_token=pixels)
+    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok))
+    _export(sources, PUBLISHED[high.config.family], settings)
+
+
+@main.command("inspect")
+@click.argument("checkpoint", metavar="FILE", type=FILE)
+@click.option("--grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
+@click.option("--heads", type=click.IntRange(1), help="Attention heads, for a size never published.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def inspect_command(checkpoint: Path, grid: int | None, heads: int | None, as_json: bool) -> None:
+    """Show what the checkpoint FILE is, what it pairs with and what it needs, without loading it."""
+    inspection = inspect_checkpoint(checkpoint, grid=grid, heads=heads)
+    if as_json:
+        click.echo(json.dumps(asdict(inspection), indent=2))
+    else:
+        show_inspection(Console(markup=False, highlight=False), checkpoint.name, inspection)
 
 
 @main.command()
@@ -115,14 +143,14 @@ def build(bundle: Path, backends: Sequence[str], **settings: Any) -> None:
 
 
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:
-    options = export_options(settings, defaults, sources.vq.vocabulary)
+    options = export_options(settings, defaults, sources.vq.config.vocabulary)
     console = Console(stderr=True)
     if settings["dry_run"]:
         show_sizes(console, sources, options)
         return
     with _libraries():
         from mulo_export.bundle_writer import write_bundle
-    with progress_bar(console, sources) as progress:
+    with progress_bar(console, sources, options.precision) as progress:
         manifest = write_bundle(sources, options, settings["out"], progress)
     show_parity(console, manifest)
     click.echo(settings["out"])

@@ -13,12 +13,20 @@ from mulo_engines.tensorrt.binding import BUILDERS
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import Precision
 
-__all__ = ["FILE", "backend_option", "export_options", "plan_options", "shared_options"]
+__all__ = ["FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
 
 FILE = click.Path(path_type=Path)
 
 _BACKENDS = click.Choice(["onnxruntime", *BUILDERS])
 
+_PAIR = [
+    click.option("--target", type=FILE, required=True, help="Checkpoint of the high-resolution model."),
+    click.option("--drafter", type=FILE, required=True, help="Checkpoint of the low-resolution model."),
+    click.option("--vq", type=FILE, required=True, help="Checkpoint of the VQ tokenizer of both."),
+    click.option("--vq-ema", is_flag=True, help="Take the averaged weights of a VQ training file."),
+    click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size never published."),
+    click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter."),
+]
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
     click.option("--precision", type=click.Choice([*map(str, Precision)]), default="fp32", help="Type of the weights."),
@@ -64,6 +72,11 @@ _MULO_NAMES = (
     "draft_temperature",
     "guided",
 )
+
+
+def pair_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that tell the checkpoints of a pair, files of torch.save or safetensors, and of its tokenizer."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_PAIR), command)
 
 
 def shared_options(command: Callable[..., None]) -> Callable[..., None]:

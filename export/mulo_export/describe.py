@@ -15,12 +15,12 @@ from mulo_engines.manifest import (
     ProvenanceRecord,
 )
 
-from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, CacheType
 from mulo_export.sources import Sources
 
-__all__ = ["GRAPHS", "PROMPT_FILE", "ROUNDING", "describe_bundle", "graph_file", "weights_file"]
+__all__ = ["GRAPHS", "PROMPT_FILE", "describe_bundle", "graph_file", "rounding", "weights_file"]
 
 PROMPT_FILE = "prompt.safetensors"
 GRAPHS: Mapping[str, str | None] = {
@@ -35,15 +35,17 @@ GRAPHS: Mapping[str, str | None] = {
     "sampler_full": None,
     "feed": None,
 }
-"""The graphs of a bundle and the role whose weights each one reads."""
-
-ROUNDING = "half_up"
-"""How LlamaGen's own scripts turn floats into bytes."""
+"""The graphs of a bundle and the role whose weights each one reads; Tar's conditions read those of "ta_tok", too."""
 
 
 def graph_file(graph: str) -> str:
     """Path of a graph inside its bundle."""
     return f"{graph}.onnx"
+
+
+def rounding(config: TransformerConfig) -> str:
+    """How the family's own scripts turn floats into bytes."""
+    return "truncate" if config.family == "tar" else "half_up"
 
 
 def weights_file(role: str) -> str:
@@ -65,27 +67,32 @@ def describe_bundle(
         precision=options.precision.value,
         ratio=sources.ratio,
         vocabulary=sources.target.config.vocabulary,
-        condition=_condition(sources.target.config),
+        condition=_condition(sources),
         drafter=_model(sources.drafter.config, cache_type),
         target=_model(sources.target.config, cache_type),
         pool_k_max=options.pool_k_max,
-        pixels_per_token=sources.vq.pixels_per_token,
-        rounding=ROUNDING,
+        pixels_per_token=sources.vq.config.pixels_per_token,
+        rounding=rounding(sources.target.config),
         sampling=dict(options.sampling),
         mulo=dict(options.mulo),
         prompt=None if sources.prompt is None else PromptRecord(kind="words", file=PROMPT_FILE),
         files=tuple(files),
-        graphs=tuple(_graph(name, role) for name, role in GRAPHS.items()),
+        graphs=tuple(_graph(name, _weight_roles(name, sources)) for name in GRAPHS),
         provenance=tuple(provenance),
         parity=() if parity is None else tuple(parity),
         parity_skipped=parity is None,
     )
 
 
-def _condition(config: TransformerConfig) -> ConditionRecord:
-    if config.classes is not None:
-        return ConditionRecord(kind="class", length=config.prefix, classes=config.classes)
-    return ConditionRecord(kind="text", length=config.prefix, feature_size=config.feature_size)
+def _condition(sources: Sources) -> ConditionRecord:
+    config = sources.target.config
+    return ConditionRecord(
+        kind=config.condition,
+        length=config.prefix,
+        feature_size=config.feature_size if config.condition == "text" else None,
+        classes=config.classes,
+        codes=None if sources.ta_tok is None else sources.ta_tok.config.codes,
+    )
 
 
 def _model(config: TransformerConfig, cache_type: CacheType) -> ModelRecord:
@@ -94,11 +101,19 @@ def _model(config: TransformerConfig, cache_type: CacheType) -> ModelRecord:
         cols=config.grid,
         layers=config.layers,
         heads=config.heads,
-        head_dim=config.head_dim,
+        head_dim=config.cache_width,
         dim=config.dim,
         cache_dtype=cache_type,
     )
 
 
-def _graph(name: str, role: str | None) -> GraphRecord:
-    return GraphRecord(name=name, file=graph_file(name), weights=() if role is None else (weights_file(role),))
+def _weight_roles(graph: str, sources: Sources) -> list[str]:
+    """The roles whose weights `graph` reads."""
+    role = GRAPHS[graph]
+    if role is None:
+        return []
+    return [role, "ta_tok"] if graph.endswith(".condition") and sources.ta_tok is not None else [role]
+
+
+def _graph(name: str, roles: list[str]) -> GraphRecord:
+    return GraphRecord(name=name, file=graph_file(name), weights=tuple(map(weights_file, roles)))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.codebook import neighbour_table, normalised_codebook
-from mulo_export.describe import ROUNDING, graph_file, weights_file
+from mulo_export.describe import graph_file, rounding, weights_file
 from mulo_export.graphs.condition import condition_graph
 from mulo_export.graphs.decoder import decoder_graph
 from mulo_export.graphs.feed import feed_graph
 from mulo_export.graphs.sampler import sampler_graph
+from mulo_export.graphs.ta_tok import FoldedTaTok
 from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
-from mulo_export.sources import Sources, Transformer
+from mulo_export.sources import Sources, TaTok, Transformer
 
 __all__ = ["write_condition", "write_graphs", "write_transformer"]
 
@@ -23,13 +24,13 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     """Write all graphs into `folder`; no weight but the codebook is read.
 
     Args:
-        folder: the bundle's directory.
+        folder: the bundle's directory, where the weights of "ta_tok" lie already, if there are any.
         sources: what the models look like.
         weights: the weights of "drafter", "target" and "vq" as they lie, or will lie, in the bundle.
         pool_k_max: codebook neighbours that the sampler can pool over.
     """
     for role, model in (("drafter", sources.drafter), ("target", sources.target)):
-        write_transformer(folder, role, model, weights[role])
+        write_transformer(folder, role, model, weights[role], sources.ta_tok)
     _write_vq(folder, sources, weights["vq"])
     neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
@@ -37,20 +38,22 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     feed_graph(guidance=True).save(folder / graph_file("feed"))
 
 
-def write_transformer(folder: Path, role: str, model: Transformer, weights: TensorFile) -> None:
+def write_transformer(folder: Path, role: str, model: Transformer, weights: TensorFile, ta_tok: TaTok | None) -> None:
     """Write the two graphs of a role's model."""
     transformer_graph(model.config, weights, weights_file(role)).save(folder / graph_file(role))
-    write_condition(folder, role, model, weights)
+    write_condition(folder, role, model, weights, ta_tok)
 
 
-def write_condition(folder: Path, role: str, model: Transformer, weights: TensorFile) -> None:
+def write_condition(folder: Path, role: str, model: Transformer, weights: TensorFile, ta_tok: TaTok | None) -> None:
     """Write the graph that turns a condition into the prefix of a role's model."""
-    graph = condition_graph(model.config, weights, weights_file(role))
+    location = weights_file("ta_tok")
+    folded = None if ta_tok is None else FoldedTaTok(ta_tok.config, read_tensor_file(folder / location), location)
+    graph = condition_graph(model.config, weights, weights_file(role), folded)
     graph.save(folder / graph_file(f"{role}.condition"))
 
 
 def _write_vq(folder: Path, sources: Sources, weights: TensorFile) -> None:
-    config, location = sources.vq, weights_file("vq")
+    config, location = sources.vq.config, weights_file("vq")
     upsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("upsampler"))
     downsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("downsampler"))
-    decoder_graph(config, weights, location, ROUNDING).save(folder / graph_file("decoder"))
+    decoder_graph(config, weights, location, rounding(sources.target.config)).save(folder / graph_file("decoder"))

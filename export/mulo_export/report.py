@@ -13,21 +13,22 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from mulo_export.inspect_checkpoint import Inspection
 from mulo_export.options import ExportOptions
-from mulo_export.sizes import plan_bundle
+from mulo_export.precision import Precision
+from mulo_export.sizes import plan_bundle, written_bytes
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress as Report
 
-__all__ = ["build_progress", "progress_bar", "show_engines", "show_parity", "show_sizes"]
+__all__ = ["build_progress", "progress_bar", "show_engines", "show_inspection", "show_parity", "show_sizes"]
 
 
 @contextmanager
-def progress_bar(console: Console, sources: Sources) -> Iterator[Report]:
+def progress_bar(console: Console, sources: Sources, precision: Precision) -> Iterator[Report]:
     """Show how much of the weights has been written, and give what to call with every number of bytes."""
-    files = [sources.drafter.file, sources.target.file, sources.vq_file]
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("weights and parity", total=sum(file.path.stat().st_size for file in files))
+        task = progress.add_task("weights and parity", total=written_bytes(sources, precision))
         yield lambda count: progress.advance(task, count)
 
 
@@ -73,6 +74,21 @@ def show_parity(console: Console, manifest: Manifest) -> None:
     for record in manifest.parity:
         table.add_row(record.graph, record.metric, f"{record.value:.2g}", f"{record.tolerance:.2g}")
     console.print(table)
+
+
+def show_inspection(console: Console, name: str, inspection: Inspection) -> None:
+    """Show what a checkpoint is, and what it needs at every precision."""
+    facts = Table(title=name, show_header=False)
+    for fact, value in inspection.facts.items():
+        facts.add_row(fact, value)
+    sides = list(inspection.needs[0].caches)
+    columns = [Column("weights", justify="right"), *(Column(f"KV cache, {side} px", justify="right") for side in sides)]
+    needs = Table("precision", *columns, title="MiB; caches of one image with guidance")
+    for need in inspection.needs:
+        sizes = [need.weights, *need.caches.values()]
+        needs.add_row(need.precision, *(f"{size / 2**20:,.1f}" for size in sizes))
+    console.print(facts)
+    console.print(needs)
 
 
 def show_sizes(console: Console, sources: Sources, options: ExportOptions) -> None:

@@ -10,12 +10,13 @@ from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 from mulo_export.describe import GRAPHS, PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.sources import Sources
 from mulo_export.weights import TYPE_BYTES
 
-__all__ = ["plan_bundle", "weight_bytes"]
+__all__ = ["plan_bundle", "transformer_bytes", "weight_bytes", "written_bytes"]
 
 _LINEAR_STEMS = ("layers.", "output.")
 _UNKNOWN_DIGEST = "0" * 64
@@ -45,14 +46,28 @@ def plan_bundle(sources: Sources, options: ExportOptions) -> MemoryPlan:
 
 def weight_bytes(sources: Sources, precision: Precision) -> Mapping[str, int]:
     """Bytes of each role's weights at `precision`, but for the file's header."""
-    return {
-        "drafter": _transformer_bytes(sources.drafter.file, precision),
-        "target": _transformer_bytes(sources.target.file, precision),
-        "vq": sum(record.size for record in sources.vq_file.tensors.values()),
+    sizes = {
+        "drafter": transformer_bytes(sources.drafter.file, precision),
+        "target": transformer_bytes(sources.target.file, precision),
+        "vq": sum(record.size for record in sources.vq.file.tensors.values()),
     }
+    if sources.ta_tok is not None:
+        dtype = PRECISIONS[precision].weight_type
+        entries = folded_entries(sources.ta_tok.config, sources.target.config.prefix, dtype)
+        sizes["ta_tok"] = sum(entry.size for entry in entries.values())
+    return sizes
 
 
-def _transformer_bytes(file: TensorFile, precision: Precision) -> int:
+def written_bytes(sources: Sources, precision: Precision) -> int:
+    """Bytes that an export writes; what is quantized was written in float32 before."""
+    sizes = weight_bytes(sources, precision)
+    if not PRECISIONS[precision].quantized:
+        return sum(sizes.values())
+    return sum(weight_bytes(sources, Precision.FP32).values()) + sizes["drafter"] + sizes["target"]
+
+
+def transformer_bytes(file: TensorFile, precision: Precision) -> int:
+    """Bytes of a transformer's weights at `precision`."""
     return round(sum(_tensor_bytes(record, precision) for record in file.tensors.values()))
 
 

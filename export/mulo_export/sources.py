@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mulo_engines.errors import CheckpointError
 
-from mulo_export.checkpoints.llamagen import TransformerConfig, read_transformer
+from mulo_export.checkpoints.checkpoint_file import read_checkpoint
+from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
+from mulo_export.checkpoints.ta_tok import TaTokConfig, read_ta_tok, ta_tok_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
-from mulo_export.checkpoints.vq import VqConfig, read_vq
+from mulo_export.checkpoints.transformer import TransformerConfig
+from mulo_export.checkpoints.vq import VqConfig, read_vq, vq_shapes
 
-__all__ = ["Sources", "Transformer", "read_source_transformer", "read_sources"]
+__all__ = [
+    "Sources",
+    "TaTok",
+    "Tokenizer",
+    "Transformer",
+    "read_source_ta_tok",
+    "read_source_tokenizer",
+    "read_source_transformer",
+    "read_sources",
+]
 
 _RATIOS = (2, 4)
 
@@ -26,49 +39,106 @@ class Transformer:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """A checkpoint of a VQ tokenizer."""
+
+    config: VqConfig
+    file: TensorFile
+
+
+@dataclass(frozen=True, slots=True)
+class TaTok:
+    """A checkpoint of a TA-Tok."""
+
+    config: TaTokConfig
+    file: TensorFile
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Checkpoints that belong together.
 
     Attributes:
         drafter: the low-resolution model.
         target: the high-resolution model.
-        vq: structure of the tokenizer that both share.
-        vq_file: the tokenizer's weights.
+        vq: the tokenizer that both share.
         prompt: the word tables of a model that reads a short list of words; None for others.
+        ta_tok: what makes features of TA-Tok codes, for Tar; None for others.
     """
 
     drafter: Transformer
     target: Transformer
-    vq: VqConfig
-    vq_file: TensorFile
-    prompt: TensorFile | None
+    vq: Tokenizer
+    prompt: TensorFile | None = None
+    ta_tok: TaTok | None = None
 
     @property
     def ratio(self) -> int:
         """Target tokens along one side for every drafter token."""
         return self.target.config.grid // self.drafter.config.grid
 
+    @property
+    def checkpoints(self) -> dict[str, TensorFile]:
+        """The checkpoints by role, the prompt's tables apart."""
+        files = {"drafter": self.drafter.file, "target": self.target.file, "vq": self.vq.file}
+        return files if self.ta_tok is None else {**files, "ta_tok": self.ta_tok.file}
 
-def read_source_transformer(path: Path, *, grid: int | None, heads: int | None) -> Transformer:
+
+def read_source_transformer(path: Path, **told: int | None) -> Transformer:
     """Read the header of a transformer's checkpoint.
 
+    Args:
+        path: the file.
+        **told: what weights do not tell; see `read_transformer`.
+
     Raises:
-        CheckpointError: see `read_tensor_file` and `read_transformer`.
+        CheckpointError: see `read_checkpoint` and `read_transformer`.
     """
-    file = read_tensor_file(path)
-    return Transformer(read_transformer(file, grid=grid, heads=heads), file)
+    file = read_checkpoint(path)
+    config = read_transformer(file, **{name: number for name, number in told.items() if number is not None})
+    return Transformer(config, file.only(transformer_shapes(config)))
 
 
-def read_sources(drafter: Transformer, target: Transformer, vq: Path, prompt: Path | None) -> Sources:
-    """Read the remaining headers, and check that the four files belong together.
+def read_source_tokenizer(path: Path, *, ema: bool = False) -> Tokenizer:
+    """Read the header of a VQ tokenizer's checkpoint.
+
+    Args:
+        path: the file.
+        ema: take the averaged weights of a training file.
+
+    Raises:
+        CheckpointError: see `read_checkpoint` and `read_vq`.
+    """
+    file = read_checkpoint(path, ema=ema)
+    config = read_vq(file)
+    return Tokenizer(config, file.only(vq_shapes(config)))
+
+
+def read_source_ta_tok(path: Path) -> TaTok:
+    """Read the header of a TA-Tok's checkpoint.
+
+    Raises:
+        CheckpointError: see `read_checkpoint` and `read_ta_tok`.
+    """
+    file = read_checkpoint(path)
+    config = read_ta_tok(file)
+    return TaTok(config, file.only(ta_tok_shapes(config)))
+
+
+def read_sources(
+    drafter: Transformer,
+    target: Transformer,
+    vq: Tokenizer,
+    prompt: Path | None = None,
+    ta_tok: TaTok | None = None,
+) -> Sources:
+    """Read the word tables, and check that all files belong together.
 
     Raises:
         CheckpointError: a file is not what it should be, or the files contradict each other; all faults are listed.
     """
-    vq_file = read_tensor_file(vq)
-    prompt_file = None if prompt is None else read_tensor_file(prompt)
-    sources = Sources(drafter, target, read_vq(vq_file), vq_file, prompt_file)
-    faults = [*_model_faults(sources), *_prompt_faults(sources)]
+    sources = Sources(drafter, target, vq, None if prompt is None else read_tensor_file(prompt), ta_tok)
+    faults = [*_model_faults(sources), *_prompt_faults(sources), *_ta_tok_faults(sources)]
     if faults:
         raise CheckpointError(
             f"{drafter.file.path} cannot draft for {target.file.path}",
@@ -84,9 +154,11 @@ def _model_faults(sources: Sources) -> Iterator[str]:
     for name in ("family", "vocabulary", "prefix", "feature_size", "classes"):
         if (low := getattr(drafter, name)) != (high := getattr(target, name)):
             yield f"{name} is {low} in the drafter and {high} in the target"
-    if target.vocabulary != sources.vq.vocabulary:
-        yield f"vocabulary is {target.vocabulary} in the target and {sources.vq.vocabulary} in the VQ tokenizer"
-    if target.grid not in [drafter.grid * ratio for ratio in _RATIOS]:
+    if target.vocabulary != (codes := sources.vq.config.vocabulary):
+        yield f"vocabulary is {target.vocabulary} in the target and {codes} in the VQ tokenizer"
+    if drafter.grid > target.grid:
+        yield f"grid is {drafter.grid} in the drafter and {target.grid} in the target, so that the two are exchanged"
+    elif target.grid not in [drafter.grid * ratio for ratio in _RATIOS]:
         yield f"grid is {drafter.grid} in the drafter and {target.grid} in the target, a ratio that is not 2 or 4"
 
 
@@ -104,3 +176,16 @@ def _prompt_faults(sources: Sources) -> Iterator[str]:
         yield f"{path} has features of width {table.shape[1]}, the models read {config.feature_size}"
     if (length := sources.prompt.metadata.get("length")) != str(config.prefix):
         yield f"{path} pads prompts to {length} words, the models read {config.prefix}"
+
+
+def _ta_tok_faults(sources: Sources) -> Iterator[str]:
+    config = sources.target.config
+    if sources.ta_tok is None:
+        if config.condition == "ta_tok":
+            yield "the models read features of a TA-Tok, and none is given: use `mulo-export tar`"
+    elif config.condition != "ta_tok":
+        yield f"a TA-Tok is given, and the models are of {config.family}: use `mulo-export llamagen`"
+    elif math.isqrt(config.prefix) ** 2 != config.prefix:
+        yield f"prefix is {config.prefix}, and TA-Tok codes form a square"
+    elif (width := sources.ta_tok.config.dim) != config.feature_size:
+        yield f"{sources.ta_tok.file.path} makes features of width {width}, the models read {config.feature_size}"

@@ -21,6 +21,7 @@ __all__ = [
     "Progress",
     "TensorEntry",
     "WrittenFile",
+    "cast_values",
     "convert_weights",
     "copy_weights",
     "hash_file",
@@ -93,8 +94,29 @@ def convert_weights(file: TensorFile, destination: Path, dtype: str, progress: P
         CheckpointError: a value is not finite, or too large for float16.
     """
     entries = {name: _converted(record, dtype) for name, record in file.tensors.items()}
-    values = (_cast(file, name, entry.dtype) for name, entry in entries.items())
+    values = (cast_values(file.path, name, file.array(name), entry.dtype) for name, entry in entries.items())
     return write_tensors(destination, entries, values, file.metadata, progress)
+
+
+def cast_values(path: Path, name: str, values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """`values` as `dtype`; bfloat16 comes as its bits, and a type that is not floating-point stays.
+
+    Args:
+        path: the file that they come from, for the message.
+        name: likewise, the tensor.
+        values: of any type.
+        dtype: safetensors' name for the type.
+
+    Raises:
+        CheckpointError: a value is not finite, or too large for float16.
+    """
+    if dtype not in TYPE_BYTES:
+        return values
+    wide = np.asarray(values, np.float32)
+    _refuse_overflow(path, name, wide, _LARGEST[dtype])
+    if dtype == "BF16":
+        return _round_to_bfloat16(wide)
+    return wide.astype(np.float16 if dtype == "F16" else np.float32, copy=False)
 
 
 def write_tensors(
@@ -150,17 +172,6 @@ def _converted(record: TensorRecord, dtype: str) -> TensorEntry:
     if record.dtype not in TYPE_BYTES:
         return TensorEntry(record.dtype, record.shape, record.size)
     return TensorEntry(dtype, record.shape, record.size // TYPE_BYTES[record.dtype] * TYPE_BYTES[dtype])
-
-
-def _cast(file: TensorFile, name: str, dtype: str) -> NDArray[Any]:
-    values = file.array(name)
-    if dtype not in TYPE_BYTES:
-        return values
-    wide = np.asarray(values, np.float32)
-    _refuse_overflow(file.path, name, wide, _LARGEST[dtype])
-    if dtype == "BF16":
-        return _round_to_bfloat16(wide)
-    return wide.astype(np.float16 if dtype == "F16" else np.float32)
 
 
 def _refuse_overflow(path: Path, name: str, values: NDArray[np.float32], limit: float) -> None:

@@ -6,7 +6,7 @@ with Pipeline.open("build/reference-r4") as pipeline:
 result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
 """
 
-from mulo_runtime.conditions import ClassId, Condition, Prompt, TextFeatures
+from mulo_runtime.conditions import ClassId, Condition, Prompt, TaTokCodes, TextFeatures
 from mulo_runtime.decoders.job import Accept
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event, RowsDone
@@ -35,6 +35,7 @@ __all__ = [
     "Sampling",
     "Statistics",
     "StreamEvent",
+    "TaTokCodes",
     "TextFeatures",
     "Usage",
     "ZipAR",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mulo_runtime.prompt import WordPromptEncoder
 
-__all__ = ["ClassId", "Condition", "ConditionEncoder", "Prompt", "TextFeatures"]
+__all__ = ["ClassId", "Condition", "ConditionEncoder", "Prompt", "TaTokCodes", "TextFeatures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,18 @@ class TextFeatures:
     mask: NDArray[np.bool_]
 
 
-Condition = Prompt | ClassId | TextFeatures
+@dataclass(frozen=True, slots=True, eq=False)
+class TaTokCodes:
+    """Codes of an image that Tar's language model, or its tokenizer, made elsewhere.
+
+    Attributes:
+        codes: [P] int64, in raster order.
+    """
+
+    codes: NDArray[np.int64]
+
+
+Condition = Prompt | ClassId | TextFeatures | TaTokCodes
 """What an image shows."""
 
 
@@ -71,6 +82,8 @@ class ConditionEncoder:
         """A condition that any request might have, to warm up with."""
         if self._record.kind == "class":
             return ClassId(0)
+        if self._record.kind == "ta_tok":
+            return TaTokCodes(np.zeros(self._record.length, np.int64))
         size = (self._record.length, self._record.feature_size or 1)
         return TextFeatures(np.zeros(size, np.float32), np.ones(size[0], np.bool_))
 
@@ -96,6 +109,9 @@ class ConditionEncoder:
         if self._record.kind == "class":
             ids = np.array([_class_id(condition, self._record) for condition in conditions], np.int64)
             return {"class_id": ids}, np.ones((len(ids), self._record.length), np.bool_)
+        if self._record.kind == "ta_tok":
+            codes = np.stack([_ta_tok_codes(condition, self._record) for condition in conditions])
+            return {"ta_tok_codes": codes}, np.ones(codes.shape, np.bool_)
         pairs = [self._features(condition) for condition in conditions]
         return {"text_features": np.stack([pair[0] for pair in pairs])}, np.stack([pair[1] for pair in pairs])
 
@@ -117,6 +133,20 @@ def _class_id(condition: Condition, record: ConditionRecord) -> int:
     if record.classes is None or not 0 <= condition.id < record.classes:
         raise RequestError("the class id is out of range", found=condition.id, expected=f"0 to {record.classes} - 1")
     return condition.id
+
+
+def _ta_tok_codes(condition: Condition, record: ConditionRecord) -> NDArray[np.int64]:
+    if not isinstance(condition, TaTokCodes):
+        raise _unsuitable(condition, "TA-Tok codes", "--condition FILE.npz with 'codes'")
+    codes, count = condition.codes, record.codes or 0
+    if codes.shape != (record.length,) or codes.dtype != np.int64 or codes.min() < 0 or codes.max() >= count:
+        raise RequestError(
+            "the TA-Tok codes do not fit the bundle",
+            found=f"{codes.dtype} {codes.shape} from {codes.min(initial=0)} to {codes.max(initial=0)}",
+            expected=f"int64 {(record.length,)} from 0 to {count - 1}",
+            fix="draw as many codes as the bundle was exported for; mulo-export tar --codes chooses",
+        )
+    return codes
 
 
 def _check_features(condition: TextFeatures, record: ConditionRecord) -> None:

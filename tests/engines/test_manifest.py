@@ -145,6 +145,7 @@ def test_a_path_that_leaves_the_bundle_is_refused(manifest_file: Path, reseal: R
         (("parity_skipped",), True, "parity_skipped where there is none"),
         (("condition",), {"kind": "class", "length": 1, "classes": 1000}, "prompt only with"),
         (("condition", "feature_size"), None, "feature_size for kind 'text'"),
+        (("condition", "codes"), 65536, "codes for kind 'ta_tok'"),
         (("condition", "classes"), 10, "classes for kind 'class'"),
         (("graphs", 1, "name"), "feed", "unlike 'feed'"),
         (("files", 1, "path"), "feed.onnx", "unlike 'feed.onnx'"),

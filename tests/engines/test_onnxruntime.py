@@ -125,6 +125,13 @@ def test_engines_map_a_table_from_its_file_and_let_go_of_it_when_closed(table_fi
     assert _mappings(weights) == 0
 
 
+@pytest.mark.parametrize("packed", [True, False])
+def test_only_an_engine_that_does_not_pack_leaves_matrices_in_their_file(linear_file: Path, packed: bool) -> None:
+    with OnnxRuntimeEngine.load(linear_file, name="linear", threads=1, packed=packed) as engine:
+        assert np.array_equal(engine.run_once({"x": np.eye(8, dtype=np.float32)})["y"].T.ravel(), np.arange(32))
+        assert bool(_mappings(linear_file.with_name("weights"))) is not packed
+
+
 @pytest.mark.parametrize("location", ["../outside.bin", "{}/outside.bin", "weights/missing.bin", "link/outside.bin"])
 def test_weights_outside_the_folder_or_missing_are_refused(
     tmp_path: Path, location: str, write_linear: WriteLinear

@@ -270,9 +270,9 @@ def _other_word_tables(checkpoints: Checkpoints) -> None:
     ("spoil", "words"),
     [
         (_no_file, ["target.safetensors", "no such file"]),
-        (_web_page, ["not a safetensors file", "HTML"]),
+        (_web_page, ["not a checkpoint", "a web page"]),
         (_truncated, ["drafter.safetensors", "truncated"]),
-        (_other_model, ["not a LlamaGen transformer"]),
+        (_other_model, ["not a transformer of LlamaGen or Tar", "a VQ tokenizer"]),
         (_missing_tensor, ["layers.1.attention.wo.weight is missing"]),
         (_unknown_grid, ["grid", "--target-grid"]),
         (_ratio_three, ["grid is 4 in the drafter and 12 in the target"]),

@@ -13,7 +13,7 @@ from mulo_export.reference.sequence import empty_caches, guided
 from mulo_export.reference.transformer import ReferenceTransformer
 from numpy.typing import NDArray
 
-SMALL = ["llamagen_c2i", "llamagen_t2i"]
+SMALL = ["llamagen_c2i", "llamagen_t2i", "tar_ar_dtok"]
 
 
 @pytest.fixture(scope="module")

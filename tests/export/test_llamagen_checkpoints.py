@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from bundles import transformer_tensors
 from mulo_engines.errors import CheckpointError
-from mulo_export.checkpoints.llamagen import TransformerConfig, is_transformer, read_transformer
+from mulo_export.checkpoints.family import is_llamagen
+from mulo_export.checkpoints.read_transformer import read_transformer
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -55,6 +58,34 @@ def test_a_class_conditional_model_has_one_prefix_position_and_a_null_class_more
 def test_heads_and_grid_may_be_arguments_where_the_file_is_silent(tmp_path: Path) -> None:
     config = read_transformer(_file(tmp_path, _tensors(), None), grid=8, heads=2)
     assert (config.grid, config.heads) == (8, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "pixels_per_token", "grid"),
+    [
+        ("c2i_B_256.pt", 16, 16),
+        ("c2i_XXL_384.pt", 16, 24),
+        ("t2i_XL_stage1_256.pt", 16, 16),
+        ("t2i_XL_stage2_512.safetensors", 16, 32),
+        ("c2i_B_256.pt", 8, 32),
+    ],
+)
+def test_the_grid_is_that_of_the_images_in_the_files_name(
+    name: str, pixels_per_token: int, grid: int, tmp_path: Path
+) -> None:
+    file = _file(tmp_path, _tensors(), {"n_head": "2"})
+    named = replace(file, path=file.path.with_name(name))
+    assert read_transformer(named, pixels_per_token=pixels_per_token).grid == grid
+    assert read_transformer(named, pixels_per_token=pixels_per_token, grid=grid).grid == grid
+    with pytest.raises(CheckpointError, match="another stage than the file's name says"):
+        read_transformer(named, pixels_per_token=pixels_per_token, grid=2 * grid)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "c2i_B_256_to_384.pt", "step_0025600.pt"])
+def test_a_name_that_tells_no_side_or_two_tells_no_grid(name: str, tmp_path: Path) -> None:
+    file = _file(tmp_path, _tensors(), {"n_head": "2"})
+    with pytest.raises(CheckpointError, match=r"(?s)no side of an image in the name.*--target-grid"):
+        read_transformer(replace(file, path=file.path.with_name(name)))
 
 
 @pytest.mark.parametrize("preset", ["B", "L", "XL", "XXL", "XXXL", "1B", "3B", "7B"])
@@ -144,6 +175,6 @@ def test_other_architectures_are_not_taken_for_llamagen(change: Callable[[Tensor
     tensors = _tensors()
     change(tensors)
     file = _file(tmp_path, tensors, TOLD)
-    assert not is_transformer(file)
-    with pytest.raises(CheckpointError, match="not a LlamaGen transformer"):
+    assert not is_llamagen(file)
+    with pytest.raises(CheckpointError, match="not a transformer of LlamaGen or Tar"):
         read_transformer(file)

@@ -71,7 +71,7 @@ def _change(tensor: str, role: str) -> Spoil:
 
 
 def _shuffled_neighbours(folder: Path, sources: Sources) -> None:
-    table = neighbour_table(normalised_codebook(sources.vq_file), 16)
+    table = neighbour_table(normalised_codebook(sources.vq.file), 16)
     table[:, 1:] = np.roll(table[:, 1:], 1, axis=0)
     sampler_graph(table, full=False).save(folder / graph_file("sampler"))
 

@@ -36,6 +36,11 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
 
 
 @pytest.fixture(scope="module")
+def tar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    yield from _loaded("tar_ar_dtok", tmp_path_factory.mktemp("tar"))
+
+
+@pytest.fixture(scope="module")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     yield from _loaded("llamagen_t2i", tmp_path_factory.mktemp("text"))
 
@@ -46,28 +51,32 @@ def _loaded(name: str, folder: Path) -> Iterator[Loaded]:
         yield Loaded(model, engine, model.embeddings())
 
 
-def test_steps_of_one_query_equal_one_step_of_all(classes: Loaded) -> None:
-    whole = classes.model.step(classes.embeddings, classes.model.stored["tokens"])
-    expected = classes.engine.run_once(whole)
+@pytest.mark.parametrize("family", ["classes", "text", "tar"])
+def test_steps_of_one_token_equal_one_step_of_all(family: str, request: pytest.FixtureRequest) -> None:
+    loaded: Loaded = request.getfixturevalue(family)
+    whole = loaded.model.step(loaded.embeddings, loaded.model.stored["tokens"])
+    expected = loaded.engine.run_once(whole)
     caches = {name: value for name, value in whole.items() if "cache" in name}
-    for query in range(whole["position_ids"].shape[1]):
-        outputs = classes.engine.run_once({**_query(whole, query), **caches})
+    prefix, length = loaded.model.config.prefix, whole["position_ids"].shape[1]
+    for query in range(prefix - 1, length):
+        first = 0 if query < prefix else query
+        outputs = loaded.engine.run_once({**_queries(whole, first, query + 1), **caches})
         caches = {name.replace("cache_out", "cache"): value for name, value in outputs.items() if "cache" in name}
-        assert np.abs(outputs["logits"][:, 0] - expected["logits"][:, query]).max() < TOLERANCE
+        assert np.abs(outputs["logits"][:, 0] - expected["logits"][:, query + 1 - prefix]).max() < TOLERANCE
     for name, cache in caches.items():
         assert np.abs(cache - expected[name.replace("cache", "cache_out")]).max() < TOLERANCE
 
 
-def _query(whole: Tensors, query: int) -> Tensors:
-    """The inputs of `whole`, a step over a class token and image tokens, that concern one query."""
-    batch = len(whole["write_index"])
+def _queries(whole: Tensors, first: int, stop: int) -> Tensors:
+    """The inputs of `whole` that concern some queries, all of the condition's or one image token, and its logits."""
+    batch, prefix = len(whole["write_index"]), whole["cond_embeds"].shape[1]
     return {
-        "cond_embeds": whole["cond_embeds"][:, query : query + 1].copy(),
-        "token_ids": whole["token_ids"][:, query - 1 : query].copy() if query else np.zeros((batch, 0), np.int64),
-        "position_ids": whole["position_ids"][:, query : query + 1].copy(),
-        "write_index": np.full(batch, query),
-        "attn_mask": whole["attn_mask"][:, :, query : query + 1].copy(),
-        "logit_rows": np.zeros((batch, 1), np.int64),
+        "cond_embeds": whole["cond_embeds"][:, first:stop].copy(),
+        "token_ids": whole["token_ids"][:, max(first - prefix, 0) : max(stop - prefix, 0)].copy(),
+        "position_ids": whole["position_ids"][:, first:stop].copy(),
+        "write_index": np.full(batch, first),
+        "attn_mask": whole["attn_mask"][:, :, first:stop].copy(),
+        "logit_rows": np.full((batch, 1), stop - first - 1),
     }
 
 

@@ -11,7 +11,7 @@ import mulo_export.graphs.transformer
 import numpy as np
 import pytest
 from golden_models import TOLERANCE, GoldenModel, Tensors, open_golden
-from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.builder import GraphBuilder, Value
 from mulo_export.graphs.rope import rope_tables
 from mulo_export.reference.transformer import ReferenceTransformer
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
 
+ALL = pytest.mark.parametrize("name", ["llamagen_c2i", "llamagen_t2i", "tar_ar_dtok"])
 BOTH = pytest.mark.parametrize("name", ["llamagen_c2i", "llamagen_t2i"])
 CAUGHT = 3 * TOLERANCE
 
@@ -66,6 +67,8 @@ def test_a_wrong_rotary_table_is_caught(
         ("llamagen_t2i", "Gelu", {"approximate": "none"}),
         ("llamagen_c2i", "RMSNormalization", {"epsilon": 1e-3}),
         ("llamagen_c2i", "Attention", {"scale": 1.01}),
+        ("tar_ar_dtok", "Attention", {"scale": 1.01}),
+        ("tar_ar_dtok", "RMSNormalization", {"epsilon": 1e-3}),
     ],
 )
 def test_a_wrong_attribute_is_caught(
@@ -107,10 +110,51 @@ def _swap_norms(tensors: Tensors) -> None:
         tensors[first], tensors[second] = tensors[second], tensors[first]
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("wrong", [_swap_gate_and_up, _interleave_heads, _swap_query_and_key, _swap_norms])
 def test_misread_weights_are_caught(name: str, wrong: Callable[[Tensors], None], tmp_path: Path) -> None:
     assert _golden_error(open_golden(name, tmp_path, wrong)) > CAUGHT
+
+
+def _no_positions(tensors: Tensors) -> None:
+    tensors["abs_pe"][:] = 0
+
+
+def _positions_of_image_tokens_only(tensors: Tensors) -> None:
+    tensors["abs_pe"][:, :9] = 0
+
+
+def _positions_from_zero_at_the_first_image_token(tensors: Tensors) -> None:
+    tensors["abs_pe"] = np.ascontiguousarray(np.roll(tensors["abs_pe"], 9, axis=1))
+
+
+def _no_projection_bias(tensors: Tensors) -> None:
+    tensors["clip_proj.bias"][:] = 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _no_positions,
+        _positions_of_image_tokens_only,
+        _positions_from_zero_at_the_first_image_token,
+        _no_projection_bias,
+    ],
+)
+def test_a_wrong_position_or_prefix_of_tar_is_caught(wrong: Callable[[Tensors], None], tmp_path: Path) -> None:
+    assert _golden_error(open_golden("tar_ar_dtok", tmp_path, wrong)) > CAUGHT
+
+
+def test_a_rotation_in_tar_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = mulo_export.graphs.transformer._shared
+
+    def rotated(*arguments: Any) -> Any:
+        step = right(*arguments)
+        tables = rope_tables(step.config)
+        return replace(step, rotary=(step.graph.constant(tables[0]), step.graph.constant(tables[1])))
+
+    monkeypatch.setattr(mulo_export.graphs.transformer, "_shared", rotated)
+    assert _golden_error(open_golden("tar_ar_dtok", tmp_path)) > CAUGHT
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import click
 import numpy as np
 import pytest
 from mulo_engines.errors import RequestError
-from mulo_runtime import ClassId, Prompt
-from mulo_tools.condition_options import chosen_condition, read_text_features
+from mulo_runtime import ClassId, Prompt, TaTokCodes, TextFeatures
+from mulo_tools.condition_options import chosen_condition, read_condition
 
 FEATURES = np.arange(6, dtype=np.float32).reshape(3, 2)
 MASK = np.array([False, True, True])
@@ -31,10 +31,20 @@ def test_none_or_several_are_wrong_usage(given: tuple[str | None, int | None, Pa
 @pytest.mark.parametrize("mask", [np.bool_, np.int64, np.uint8])
 def test_features_of_any_float_type_and_masks_of_bits_are_read(tmp_path: Path, features: type, mask: type) -> None:
     np.savez(tmp_path / "c.npz", features=FEATURES.astype(features), mask=MASK.astype(mask))
-    read = read_text_features(tmp_path / "c.npz")
+    read = read_condition(tmp_path / "c.npz")
+    assert isinstance(read, TextFeatures)
     assert (read.features.dtype, read.mask.dtype) == (np.float32, np.bool_)
     np.testing.assert_array_equal(read.features, FEATURES)
     np.testing.assert_array_equal(read.mask, MASK)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint16])
+def test_codes_of_any_integer_type_are_read(tmp_path: Path, dtype: type) -> None:
+    np.savez(tmp_path / "c.npz", codes=np.array([3, 65535, 0], dtype))
+    read = read_condition(tmp_path / "c.npz")
+    assert isinstance(read, TaTokCodes)
+    assert read.codes.dtype == np.int64
+    assert read.codes.tolist() == [3, 65535, 0]
 
 
 def write_truncated(path: Path) -> None:
@@ -75,6 +85,8 @@ def write_other_archive(path: Path) -> None:
         lambda path: np.savez(path, features=FEATURES.astype(np.int64), mask=MASK),
         lambda path: np.savez(path, features=FEATURES, mask=MASK * 0.5),
         lambda path: np.savez(path, features=FEATURES, mask=np.array([0, 1, 2])),
+        lambda path: np.savez(path, codes=np.array([1.0, 2.0])),
+        lambda path: np.savez(path, codes=np.ones((2, 2), np.int64)),
         write_truncated,
         write_damaged,
         write_pickled,
@@ -90,6 +102,8 @@ def write_other_archive(path: Path) -> None:
         "integer features",
         "float mask",
         "mask of more than bits",
+        "float codes",
+        "codes of two dimensions",
         "truncated",
         "damaged",
         "pickled",
@@ -101,6 +115,6 @@ def test_a_file_that_is_something_else_is_refused_by_name(tmp_path: Path, write:
     path = tmp_path / "c.npz"
     write(path)  # type: ignore[operator]
     with pytest.raises(RequestError) as error:
-        read_text_features(path)
-    assert f"{path}: the text features are refused\n  found:" in str(error.value)
+        read_condition(path)
+    assert f"{path}: the condition is refused\n  found:" in str(error.value)
     assert "numpy.savez(path, features=..., mask=...)" in str(error.value)

@@ -116,7 +116,7 @@ def test_a_class_conditional_bundle_takes_a_class(generate: RunMulo, tmp_path: P
         (("--prompt", "a green circle"), True, "only the words a, and, blue, circle, red, square"),
         (("--prompt", PROMPT), False, "use --class-id"),
         (("--class-id", CLASSES), False, "the class id is out of range"),
-        (("--condition", "no-such-file.npz"), True, "no-such-file.npz: the text features are refused"),
+        (("--condition", "no-such-file.npz"), True, "no-such-file.npz: the condition is refused"),
     ],
 )
 def test_a_condition_that_does_not_fit_is_wrong_usage(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mulo_export.checkpoints.llamagen import read_transformer
+from mulo_export.checkpoints.read_transformer import read_transformer
 from mulo_export.checkpoints.tensor_file import read_tensor_file
 from mulo_export.graphs.condition import condition_graph
 from mulo_export.graphs.transformer import transformer_graph

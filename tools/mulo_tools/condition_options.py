@@ -1,4 +1,4 @@
-"""What an image shows, as a user gives it: a prompt, a class id, or a file of text features."""
+"""What an image shows, as a user gives it: a prompt, a class id, or a file of text features or TA-Tok codes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from zipfile import BadZipFile
 import click
 import numpy as np
 from mulo_engines.errors import RequestError
-from mulo_runtime import ClassId, Condition, Prompt, TextFeatures
+from mulo_runtime import ClassId, Condition, Prompt, TaTokCodes, TextFeatures
 from numpy.typing import NDArray
 
-__all__ = ["chosen_condition", "condition_options", "read_text_features"]
+__all__ = ["chosen_condition", "condition_options", "read_condition"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _UNREADABLE = (BadZipFile, EOFError, KeyError, NotImplementedError, OSError, ValueError, zlib.error)
@@ -23,7 +23,7 @@ _UNREADABLE = (BadZipFile, EOFError, KeyError, NotImplementedError, OSError, Val
 def condition_options(command: _Command) -> _Command:
     """Add `--prompt`, `--class-id` and `--condition`."""
     file = click.Path(path_type=Path)
-    features = click.option("--condition", type=file, metavar="FILE.npz", help="Text features and their mask.")
+    features = click.option("--condition", type=file, metavar="FILE.npz", help="Text features, or TA-Tok codes.")
     class_id = click.option("--class-id", type=int, help="Class, for a class-conditional bundle.")
     prompt = click.option("--prompt", help="Prompt, for a bundle with a prompt encoder.")
     return prompt(class_id(features(command)))
@@ -43,11 +43,14 @@ def chosen_condition(prompt: str | None, class_id: int | None, condition: Path |
     if class_id is not None:
         return ClassId(class_id)
     assert condition is not None
-    return read_text_features(condition)
+    return read_condition(condition)
 
 
-def read_text_features(path: Path) -> TextFeatures:
-    """Read an npz file with `features` [P, E], of any float type, and `mask` [P], of booleans or of zeros and ones.
+def read_condition(path: Path) -> TextFeatures | TaTokCodes:
+    """Read an npz file with text features or TA-Tok codes.
+
+    Features are `features` [P, E], of any float type, and `mask` [P], of booleans or of zeros and ones; codes are
+    `codes` [P], of any integer type.
 
     The bundle decides later whether the shapes fit. Nothing in the file is executed: pickled objects are refused.
 
@@ -60,12 +63,20 @@ def read_text_features(path: Path) -> TextFeatures:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise _refused(path, "a single array")
+            if "codes" in archive:
+                return _codes(path, np.asarray(archive["codes"]))
             features, mask = (np.asarray(archive[name]) for name in ("features", "mask"))
     except _UNREADABLE as error:
         raise _refused(path, error) from error
     if not np.issubdtype(features.dtype, np.floating):
         raise _refused(path, f"'features' of type {features.dtype}")
     return TextFeatures(features.astype(np.float32), _booleans(path, mask))
+
+
+def _codes(path: Path, codes: NDArray[Any]) -> TaTokCodes:
+    if codes.dtype.kind not in "iu" or codes.ndim != 1:
+        raise _refused(path, f"'codes' of type {codes.dtype} and shape {codes.shape}")
+    return TaTokCodes(codes.astype(np.int64))
 
 
 def _booleans(path: Path, mask: NDArray[Any]) -> NDArray[np.bool_]:
@@ -76,8 +87,8 @@ def _booleans(path: Path, mask: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _refused(path: Path, found: object) -> RequestError:
     return RequestError(
-        f"{path}: the text features are refused",
+        f"{path}: the condition is refused",
         found=found,
-        expected="an npz file with the arrays 'features' [P, E] of floats and 'mask' [P] of booleans",
-        fix="write it with numpy.savez(path, features=..., mask=...)",
+        expected="an npz file with 'features' [P, E] of floats and 'mask' [P] of booleans, or 'codes' [P] of integers",
+        fix="write it with numpy.savez(path, features=..., mask=...) or numpy.savez(path, codes=...)",
     )

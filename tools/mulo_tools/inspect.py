@@ -115,6 +115,8 @@ def _describe_model(model: ModelRecord) -> str:
 def _describe_condition(condition: ConditionRecord) -> str:
     if condition.kind == "class":
         return f"class id, 0 to {(condition.classes or 1) - 1}"
+    if condition.kind == "ta_tok":
+        return f"{condition.length} TA-Tok codes, 0 to {(condition.codes or 1) - 1}"
     return f"{condition.kind} features, {condition.length} positions of {condition.feature_size}"
 
 

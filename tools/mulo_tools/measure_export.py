@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import click
 from mulo_export.graph_writer import write_graphs
-from mulo_export.sources import Sources, read_source_transformer, read_sources
+from mulo_export.sources import Sources, read_source_tokenizer, read_source_transformer, read_sources
 
 from mulo_tools.synthetic import PRESETS, preset_config, write_random_checkpoint
 from mulo_tools.synthetic_vq import write_random_tokenizer
@@ -46,12 +46,11 @@ def measure_export(preset: str, folder: Path) -> ExportCost:
     The checkpoints are written there too; those of the transformers are holes of zeros, which take no disk.
     """
     sources = _sources(preset, folder)
-    weights = {"drafter": sources.drafter.file, "target": sources.target.file, "vq": sources.vq_file}
     graphs = folder / "graphs"
     graphs.mkdir()
     _forget_peak()
     before, started, processor = _memory("VmRSS"), time.perf_counter(), time.process_time()
-    write_graphs(graphs, sources, weights, _POOL_K_MAX)
+    write_graphs(graphs, sources, sources.checkpoints, _POOL_K_MAX)
     return ExportCost(
         parameters=sum(record.size for record in sources.target.file.tensors.values()) // 4,
         seconds=time.perf_counter() - started,
@@ -79,7 +78,7 @@ def _sources(preset: str, folder: Path) -> Sources:
         write_random_checkpoint(folder / f"{role}.safetensors", config, sparse=True)
     write_random_tokenizer(folder / "vq.safetensors")
     drafter, target = (read_source_transformer(folder / f"{role}.safetensors", grid=None, heads=None) for role in grids)
-    return read_sources(drafter, target, folder / "vq.safetensors", None)
+    return read_sources(drafter, target, read_source_tokenizer(folder / "vq.safetensors"))
 
 
 def _forget_peak() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mulo_engines.bundle import Bundle
 from mulo_engines.manifest import MANIFEST_NAME
-from mulo_runtime import ClassId, Condition, Prompt, Result, method_name, method_settings
+from mulo_runtime import ClassId, Condition, Prompt, Result, TaTokCodes, method_name, method_settings
 
 __all__ = ["bundle_digest", "describe_image", "describe_statistics", "png_text"]
 
@@ -53,5 +53,7 @@ def _describe_condition(condition: Condition) -> dict[str, Any]:
         return {"prompt": condition.text}
     if isinstance(condition, ClassId):
         return {"class_id": condition.id}
+    if isinstance(condition, TaTokCodes):
+        return {"ta_tok_codes_sha256": hashlib.sha256(condition.codes.tobytes()).hexdigest()}
     arrays = condition.features.tobytes() + condition.mask.tobytes()
     return {"text_features_sha256": hashlib.sha256(arrays).hexdigest()}

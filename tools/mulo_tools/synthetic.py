@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mulo_export.checkpoints.llamagen import TransformerConfig, condition_shapes, layer_shapes
+from mulo_export.checkpoints.read_transformer import transformer_shapes
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.weights import TYPE_BYTES, TensorEntry, write_tensors
 from numpy.typing import NDArray
 
@@ -77,7 +78,7 @@ def write_random_checkpoint(
         sparse: leave the weights a hole of zeros, which takes no disk and no time.
         seed: of the block.
     """
-    shapes = layer_shapes(config) | condition_shapes(config)
+    shapes = transformer_shapes(config)
     entries = {name: _entry(dtype, shape) for name, shape in shapes.items()}
     block = np.random.default_rng(seed).standard_normal(_BLOCK, np.float32)
     weights = (_weight(block, shape, dtype) for shape in shapes.values())

@@ -54,7 +54,9 @@ class OnnxRuntimeEngine(Engine):
         self._calls: weakref.WeakSet[_OnnxRuntimeCall] = weakref.WeakSet()
 
     @classmethod
-    def load(cls, path: Path, *, name: str, threads: int = 0, spinning: bool = True) -> OnnxRuntimeEngine:
+    def load(
+        cls, path: Path, *, name: str, threads: int = 0, spinning: bool = True, packed: bool = True
+    ) -> OnnxRuntimeEngine:
         """Load the graph at `path`.
 
         Args:
@@ -62,6 +64,8 @@ class OnnxRuntimeEngine(Engine):
             name: what errors call the engine.
             threads: how many threads one call uses; 0 means all cores.
             spinning: whether idle threads wait actively, which is faster unless the cores are shared.
+            packed: whether matrices are packed in memory of the engine; without, it loads at once and needs no memory
+                for them, which suits few passes.
 
         Raises:
             EngineError: ONNX Runtime refuses the graph or its weights.
@@ -72,6 +76,7 @@ class OnnxRuntimeEngine(Engine):
         options.log_severity_level = _FATAL
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
+        options.add_session_config_entry("session.disable_prepacking", str(int(not packed)))
         try:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:

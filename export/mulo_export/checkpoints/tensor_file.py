@@ -1,10 +1,10 @@
-"""The header of a safetensors file: where each tensor lies, so that a graph can refer to it in place."""
+"""What a file of weights holds and where each tensor lies, so that a graph can refer to it in place."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,15 @@ _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, 
 
 @dataclass(frozen=True, slots=True)
 class TensorRecord:
-    """One tensor of a safetensors file.
+    """One tensor of a file.
 
     Attributes:
         name: its key.
-        dtype: the format's name for its type, such as "F32".
+        dtype: safetensors' name for its type, such as "F32"; a type that safetensors does not know has its own name.
         shape: its dimensions.
         offset: its first byte, counted from the start of the file.
         size: its length in bytes.
+        further: first bytes of its other parts, where the file holds it in equal parts along the first axis.
     """
 
     name: str
@@ -45,21 +46,28 @@ class TensorRecord:
     shape: tuple[int, ...]
     offset: int
     size: int
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TensorFile:
-    """A safetensors file whose header was read and checked; no weight was.
+    """A file whose header was read and checked; no weight was.
 
     Attributes:
         path: the file.
         tensors: its records by key.
-        metadata: the header's `__metadata__`.
+        metadata: what the file says about the model beside its tensors.
+        verbatim: whether it is a safetensors file with these very keys, which may enter a bundle as it is.
     """
 
     path: Path
     tensors: Mapping[str, TensorRecord]
     metadata: Mapping[str, str]
+    verbatim: bool = True
+
+    def only(self, names: Iterable[str]) -> TensorFile:
+        """The file as if it held no other tensors than `names`."""
+        return replace(self, tensors={name: self.tensors[name] for name in names})
 
     def array(self, name: str) -> NDArray[Any]:
         """The tensor `name`, mapped from the file; bfloat16 is widened to float32.
@@ -70,10 +78,17 @@ class TensorFile:
         record = self.tensors.get(name)
         if record is None:
             raise CheckpointError(f"{self.path}: tensor {name!r} is missing", fix="use the checkpoint's original file")
-        if record.dtype == "BF16":
-            raw = np.memmap(self.path, "<u2", "r", record.offset, record.shape)
+        if not record.further:
+            return self._mapped(record.dtype, record.offset, record.shape)
+        offsets = (record.offset, *record.further)
+        shape = (record.shape[0] // len(offsets), *record.shape[1:])
+        return np.concatenate([self._mapped(record.dtype, offset, shape) for offset in offsets])
+
+    def _mapped(self, dtype: str, offset: int, shape: tuple[int, ...]) -> NDArray[Any]:
+        if dtype == "BF16":
+            raw = np.memmap(self.path, "<u2", "r", offset, shape)
             return (raw.astype(np.uint32) << 16).view(np.float32)
-        return np.memmap(self.path, _NUMPY_TYPES[record.dtype], "r", record.offset, record.shape)
+        return np.memmap(self.path, _NUMPY_TYPES[dtype], "r", offset, shape)
 
 
 def read_tensor_file(path: Path) -> TensorFile:
@@ -83,7 +98,7 @@ def read_tensor_file(path: Path) -> TensorFile:
         CheckpointError: the file is missing, truncated, not safetensors, or its header lies about its tensors.
     """
     if not path.is_file():
-        raise CheckpointError(f"{path}: no such file", fix="give the path of a safetensors file")
+        raise CheckpointError(f"{path}: no such file", fix="give the path of a checkpoint")
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

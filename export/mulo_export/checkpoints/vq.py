@@ -9,14 +9,15 @@ from typing import Literal, TypeVar
 
 from mulo_engines.errors import CheckpointError
 
-from mulo_export.checkpoints.shape_check import shape_faults
+from mulo_export.checkpoints.family import family_name, is_vq
+from mulo_export.checkpoints.shape_check import check_tensors
 from mulo_export.checkpoints.tensor_file import TensorFile
 
-__all__ = ["CODEBOOK", "VqBlock", "VqConfig", "is_vq", "read_vq", "vq_shapes"]
+__all__ = ["CODEBOOK", "VqBlock", "VqConfig", "read_vq", "vq_shapes"]
 
 CODEBOOK = "quantize.embedding.weight"
 
-_IGNORED = frozenset({"quantize.codebook_used"})
+_IGNORED = ("quantize.codebook_used",)
 _GROUPS = 32
 _NORM_EPS = 1e-6
 
@@ -69,11 +70,6 @@ class VqConfig:
         return 1 << sum(block.kind == "upsample" for block in self.decoder)
 
 
-def is_vq(file: TensorFile) -> bool:
-    """Whether the keys are those of a VQ tokenizer."""
-    return {CODEBOOK, "post_quant_conv.weight"} <= file.tensors.keys()
-
-
 def read_vq(file: TensorFile) -> VqConfig:
     """The structure of the tokenizer in `file`, every key and shape of which is checked.
 
@@ -87,7 +83,7 @@ def read_vq(file: TensorFile) -> VqConfig:
     if not is_vq(file):
         raise CheckpointError(
             f"{file.path}: not a VQ tokenizer",
-            found=f"{len(file.tensors)} tensors such as {', '.join(sorted(file.tensors)[:3])}",
+            found=family_name(file),
             expected=f"{CODEBOOK} and post_quant_conv.weight",
             fix="give a LlamaGen VQ checkpoint",
         )
@@ -101,7 +97,7 @@ def read_vq(file: TensorFile) -> VqConfig:
         groups=_metadata(file, "groups", _GROUPS),
         norm_eps=_metadata(file, "norm_eps", _NORM_EPS),
     )
-    _check(file, config)
+    check_tensors(file, vq_shapes(config), _IGNORED, "a VQ tokenizer", *_structure_faults(config))
     return config
 
 
@@ -212,16 +208,6 @@ def _metadata(file: TensorFile, key: str, default: _Number) -> _Number:
     raise CheckpointError(
         f"{file.path}: metadata {key!r} is not a number above 0", found=text, expected=f"such as {default}"
     )
-
-
-def _check(file: TensorFile, config: VqConfig) -> None:
-    faults = [*shape_faults(file, vq_shapes(config), _IGNORED), *_structure_faults(config)]
-    if faults:
-        raise CheckpointError(
-            f"{file.path}: not the tensors of a VQ tokenizer",
-            found="\n            ".join(faults),
-            fix="use the checkpoint's original file; nothing is ignored but " + ", ".join(sorted(_IGNORED)),
-        )
 
 
 def _structure_faults(config: VqConfig) -> Iterator[str]:

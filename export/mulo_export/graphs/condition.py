@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from mulo_export.checkpoints.llamagen import CLASS_TABLE, TEXT_INPUT, TEXT_NULL, TEXT_OUTPUT, TransformerConfig
+from mulo_export.checkpoints.ar_dtok import FEATURE_BIAS, FEATURE_WEIGHT
+from mulo_export.checkpoints.llamagen import CLASS_TABLE, TEXT_INPUT, TEXT_NULL, TEXT_OUTPUT
 from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.builder import GraphBuilder, Value
 from mulo_export.graphs.precision import Weights
+from mulo_export.graphs.ta_tok import FoldedTaTok, feature_values
 
-__all__ = ["condition_graph"]
+__all__ = ["condition_graph", "feature_prefix"]
 
 
-def condition_graph(config: TransformerConfig, file: TensorFile, location: str) -> GraphBuilder:
+def condition_graph(
+    config: TransformerConfig, file: TensorFile, location: str, ta_tok: FoldedTaTok | None = None
+) -> GraphBuilder:
     """The condition graph of the transformer whose weights lie in `file`, called `location` beside the graph.
 
-    Inputs: class_id [N] int64, or text_features [N, P, E] float32.
+    Inputs: class_id [N] int64, text_features [N, P, E] float32, or ta_tok_codes [N, P] int64, for which `ta_tok` is
+        needed, of the same type as `file`.
     Output: cond_embeds [2 N, P, D] in the type of the token embedding; the second half is the null condition.
     """
     graph = GraphBuilder("condition")
     weights = Weights(graph, file, location, typed_by="tok_embeddings.weight")
-    embedded = _text(graph, weights, config) if config.classes is None else _class(graph, weights, config.classes)
+    if ta_tok is not None:
+        codes = graph.input("ta_tok_codes", "int64", ["N", config.prefix])
+        embedded = feature_prefix(graph, weights, feature_values(graph, ta_tok, codes))
+    elif config.classes is not None:
+        embedded = _class(graph, weights, config.classes)
+    else:
+        embedded = _text(graph, weights, config)
     shape = graph.constant([-1, config.prefix, config.dim], "int64")
     output = graph.op("Reshape", embedded, shape, name="cond_embeds")
     graph.output("cond_embeds", output, weights.dtype, ["B", config.prefix, config.dim])
     return graph
+
+
+def feature_prefix(graph: GraphBuilder, weights: Weights, features: Value) -> Value:
+    """Projected TA-Tok features [2 N * P, D] of `features` [N * P, E]; the null condition is features of zero."""
+    given = graph.op("Gemm", features, weights[FEATURE_WEIGHT], weights[FEATURE_BIAS], transB=1)
+    null = graph.op("Expand", weights[FEATURE_BIAS], graph.op("Shape", given))
+    return graph.op("Concat", given, null, axis=0)
 
 
 def _class(graph: GraphBuilder, weights: Weights, classes: int) -> Value:

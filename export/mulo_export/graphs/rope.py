@@ -5,21 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.transformer import TransformerConfig
 
 __all__ = ["rope_tables"]
 
 
 def rope_tables(config: TransformerConfig) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Cosines and sines [positions, head_dim / 2], one column per adjacent pair of a head.
+    """Cosines and sines [positions, cache_width / 2], one column per adjacent pair of a head, zero for its padding.
 
     The first half of the pairs turns with the row of an image token, the second half with its column. Prefix
     positions are zero in BOTH tables: their queries and keys vanish, so that a prefix query attends evenly and a
     prefix key adds a logit of 0. Cosine 1 there ("no rotation") is another model.
 
-    Both tables carry the factor head_dim ** -1/4. Queries and keys are rotated by the same tables, so their product
-    comes out divided by sqrt(head_dim), and attention itself need not scale: ONNX Runtime then takes its
-    matrix-vector path for a single query, and TensorRT does not rescale the whole key cache at every step.
+    Both tables carry the factor head_dim ** -1/4: queries and keys are rotated by the same tables, so that their
+    product comes out divided by sqrt(head_dim).
     """
     pairs = config.head_dim // 4
     frequencies = config.rope_base ** (-np.arange(pairs, dtype=np.float64) / pairs)
@@ -29,4 +28,5 @@ def rope_tables(config: TransformerConfig) -> tuple[NDArray[np.float32], NDArray
     scale = config.head_dim**-0.25
     cosines = np.concatenate([prefix, scale * np.cos(angles)])
     sines = np.concatenate([prefix, scale * np.sin(angles)])
-    return cosines.astype(np.float32), sines.astype(np.float32)
+    padding = (0, 0), (0, config.cache_width // 2 - 2 * pairs)
+    return np.pad(cosines, padding).astype(np.float32), np.pad(sines, padding).astype(np.float32)

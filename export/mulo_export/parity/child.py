@@ -23,8 +23,8 @@ def measure(folder: Path, sources: Sources, options: ExportOptions) -> list[Pari
     """Run every graph of the bundle in `folder`, and its reference, on a few random inputs."""
     rng = np.random.default_rng(_SEED)
     return [
-        *measure_transformer(folder, "drafter", sources.drafter, options.precision, rng),
-        *measure_transformer(folder, "target", sources.target, options.precision, rng),
+        *measure_transformer(folder, "drafter", sources, options.precision, rng),
+        *measure_transformer(folder, "target", sources, options.precision, rng),
         *measure_tokenizer(folder, sources, rng),
         *measure_sampler(folder, sources, options.pool_k_max, rng),
         *measure_feed(folder, rng),

@@ -59,7 +59,7 @@ def _settings(pool_k_max: int) -> list[SamplingSettings]:
 
 def _case(sources: Sources, settings: SamplingSettings, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     batch = _IMAGES * (2 if settings.guidance_scale > 1 else 1)
-    vocabulary = sources.vq.vocabulary
+    vocabulary = sources.vq.config.vocabulary
     logits = rng.standard_normal((batch, _ROWS, vocabulary), np.float32) * np.float32(_SPREAD)
     candidates = rng.integers(vocabulary, size=(_IMAGES, _ROWS))
     candidates[:, ::2] = logits[:_IMAGES, ::2].argmax(axis=-1)
@@ -80,7 +80,7 @@ def _expected(case: dict[str, NDArray[Any]], table: NDArray[np.int64]) -> Sample
 
 def _neighbours(sources: Sources, candidates: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """The nearest codes [V, count] of `candidates`, itself first; the rows of other codes are not filled."""
-    codebook = np.asarray(sources.vq_file.array("quantize.embedding.weight"), np.float64)
+    codebook = np.asarray(sources.vq.file.array("quantize.embedding.weight"), np.float64)
     codebook /= np.linalg.norm(codebook, axis=1, keepdims=True)
     table = np.zeros((len(codebook), count), np.int64)
     for code in np.unique(candidates):

@@ -11,7 +11,7 @@ from mulo_engines.manifest import ParityRecord
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from numpy.typing import NDArray
 
-from mulo_export.describe import ROUNDING, graph_file
+from mulo_export.describe import graph_file, rounding
 from mulo_export.parity.metrics import differing_share, largest_difference
 from mulo_export.reference.vq import ReferenceVq
 from mulo_export.sources import Sources
@@ -26,15 +26,16 @@ _NEAR_TIES = 0.05
 
 def measure_tokenizer(folder: Path, sources: Sources, rng: np.random.Generator) -> Iterator[ParityRecord]:
     """Compare the tokenizer's graphs with the reference, which reads the checkpoint."""
-    reference, ratio = ReferenceVq(sources.vq, sources.vq_file), sources.ratio
+    reference, ratio = ReferenceVq(sources.vq.config, sources.vq.file), sources.ratio
     rows, columns = _GRID
-    tokens = rng.integers(sources.vq.vocabulary, size=(1, rows, columns))
-    candidates = rng.integers(sources.vq.vocabulary, size=(1, rows * ratio, columns * ratio))
+    tokens = rng.integers(reference.config.vocabulary, size=(1, rows, columns))
+    candidates = rng.integers(reference.config.vocabulary, size=(1, rows * ratio, columns * ratio))
     found = _run(folder, "upsampler", {"token_ids": tokens})
     yield differing_share("upsampler", "tokens", [(found, reference.upsample(tokens, ratio))], _NEAR_TIES)
     found = _run(folder, "downsampler", {"candidate_ids": candidates})
     yield differing_share("downsampler", "tokens", [(found, reference.downsample(candidates, ratio))], _NEAR_TIES)
-    found, expected = _run(folder, "decoder", {"token_ids": tokens}), reference.pixels(tokens, ROUNDING)
+    found = _run(folder, "decoder", {"token_ids": tokens})
+    expected = reference.pixels(tokens, rounding(sources.target.config))
     yield largest_difference("decoder", "pixels", [(found, expected)], 1)
     yield differing_share("decoder", "pixels", [(found, expected)], _NEAR_TIES)
 

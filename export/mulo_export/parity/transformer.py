@@ -6,22 +6,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from mulo_engines.manifest import ParityRecord
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from numpy.typing import NDArray
 
-from mulo_export.checkpoints.llamagen import TransformerConfig
 from mulo_export.checkpoints.tensor_file import read_tensor_file
+from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.describe import graph_file, weights_file
 from mulo_export.graph_writer import write_transformer
 from mulo_export.parity.metrics import relative_error
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.reference.sequence import empty_caches
+from mulo_export.reference.ta_tok import ReferenceTaTok
 from mulo_export.reference.transformer import ReferenceTransformer
-from mulo_export.sources import Transformer
+from mulo_export.sources import Sources, TaTok, Transformer
 from mulo_export.weights import convert_weights
 
 __all__ = ["measure_transformer"]
@@ -36,19 +37,20 @@ _ISLANDS = 3
 
 
 def measure_transformer(
-    folder: Path, role: str, model: Transformer, precision: Precision, rng: np.random.Generator
+    folder: Path, role: Literal["drafter", "target"], sources: Sources, precision: Precision, rng: np.random.Generator
 ) -> Iterator[ParityRecord]:
     """Compare a role's two graphs with the reference, which reads the checkpoint and never the bundle."""
-    traits = PRECISIONS[precision]
+    model = sources.drafter if role == "drafter" else sources.target
+    ta_tok, traits = sources.ta_tok, PRECISIONS[precision]
     reference = ReferenceTransformer(model.config, model.file)
-    condition = _random_condition(model.config, rng)
-    embeddings = reference.condition(*condition.values())
+    condition = _random_condition(sources, rng)
+    embeddings = reference.condition(_meaning(ta_tok, *condition.values()))
     steps = _steps(model.config, embeddings, rng)
     expected = _run_steps(reference.run, steps, model.config, "float32")
-    with _runnable(folder, role, model, precision) as (place, dtype):
-        with OnnxRuntimeEngine.load(place / graph_file(f"{role}.condition"), name=role) as engine:
+    with _runnable(folder, role, model, ta_tok, precision) as (place, dtype):
+        with _load(place, f"{role}.condition") as engine:
             prefix = engine.run_once(condition)["cond_embeds"]
-        with OnnxRuntimeEngine.load(place / graph_file(role), name=role, spinning=False) as engine:
+        with _load(place, role) as engine:
             found = _run_steps(engine.run_once, steps, model.config, dtype)
     # The quantizer leaves the condition alone.
     plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
@@ -58,8 +60,14 @@ def measure_transformer(
         yield relative_error(role, what, pairs, traits.tolerance)
 
 
+def _load(folder: Path, graph: str) -> OnnxRuntimeEngine:
+    return OnnxRuntimeEngine.load(folder / graph_file(graph), name=graph, spinning=False, packed=False)
+
+
 @contextmanager
-def _runnable(folder: Path, role: str, model: Transformer, precision: Precision) -> Iterator[tuple[Path, str]]:
+def _runnable(
+    folder: Path, role: str, model: Transformer, ta_tok: TaTok | None, precision: Precision
+) -> Iterator[tuple[Path, str]]:
     """Where graphs lie that the CPU can run, and the type of their caches.
 
     No CPU kernel computes in bfloat16. Graphs of that type are declared again over the bundle's weights widened to
@@ -71,13 +79,22 @@ def _runnable(folder: Path, role: str, model: Transformer, precision: Precision)
     with TemporaryDirectory(dir=folder, prefix=".widened-") as directory:
         place = Path(directory)
         (place / "weights").mkdir()
-        rounded = read_tensor_file(folder / weights_file(role))
-        convert_weights(rounded, place / weights_file(role), "F32", lambda _: None)
-        write_transformer(place, role, model, read_tensor_file(place / weights_file(role)))
+        for name in [role] if ta_tok is None else [role, "ta_tok"]:
+            rounded = read_tensor_file(folder / weights_file(name))
+            convert_weights(rounded, place / weights_file(name), "F32", lambda _: None)
+        write_transformer(place, role, model, read_tensor_file(place / weights_file(role)), ta_tok)
         yield place, "float32"
 
 
-def _random_condition(config: TransformerConfig, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+def _meaning(ta_tok: TaTok | None, condition: NDArray[Any]) -> NDArray[Any]:
+    """What a model reads of a condition: the features of TA-Tok codes, anything else as it is."""
+    return condition if ta_tok is None else ReferenceTaTok(ta_tok.config, ta_tok.file).features(condition)
+
+
+def _random_condition(sources: Sources, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    config = sources.target.config
+    if sources.ta_tok is not None:
+        return {"ta_tok_codes": rng.integers(sources.ta_tok.config.codes, size=(1, config.prefix))}
     if config.classes is not None:
         return {"class_id": rng.integers(config.classes, size=1)}
     return {"text_features": rng.standard_normal((1, config.prefix, config.feature_size or 0), np.float32)}

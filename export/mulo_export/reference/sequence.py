@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_export.checkpoints.llamagen import TransformerConfig
+from mulo_export.checkpoints.transformer import TransformerConfig
 
 __all__ = ["empty_caches", "guided", "raster_mask", "teacher_forced"]
 
 
 def empty_caches(config: TransformerConfig, batch: int, slots: int, dtype: str = "float32") -> dict[str, NDArray[Any]]:
-    """Zero-filled caches [batch, heads, slots, head_dim] under the names of the graph's inputs."""
-    shape = (batch, config.heads, slots, config.head_dim)
+    """Zero-filled caches [batch, heads, slots, cache_width] under the names of the graph's inputs."""
+    shape = (batch, config.heads, slots, config.cache_width)
     return {f"{kind}_cache.{layer}": np.zeros(shape, dtype) for layer in range(config.layers) for kind in "kv"}
 
 

@@ -1,8 +1,9 @@
-"""LlamaGen's transformer in plain numpy, written from its equations and not from the graphs that it checks.
+"""The transformer of LlamaGen and Tar in plain numpy, written from its equations, not from the graphs it checks.
 
 The equations are those of LlamaGen (Sun et al., arXiv 2406.06525): pre-norm blocks with RMS norm (Zhang and Sennrich,
 arXiv 1910.07467), SwiGLU (Shazeer, arXiv 2002.05202, equation 6) and rotary positions (Su et al., arXiv 2104.09864,
-equation 34), here in two dimensions. Everything is float32.
+equation 34), here in two dimensions. Tar's AR-DTok (Han et al., arXiv 2506.18898) adds a table of absolute positions
+to the input instead. Everything is float32.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_export.checkpoints.llamagen import TransformerConfig
 from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.checkpoints.transformer import TransformerConfig
 
 __all__ = ["ReferenceTransformer"]
 
@@ -31,7 +32,10 @@ class ReferenceTransformer:
     file: TensorFile
 
     def condition(self, condition: NDArray[Any]) -> Floats:
-        """Prefix embeddings [2 N, P, D] of class ids [N] or text features [N, P, E]; the null half comes last."""
+        """Prefix embeddings [2 N, P, D] of class ids [N] or features [N, P, E]; the null half comes last."""
+        if self.config.condition == "ta_tok":
+            features = np.concatenate([condition, np.zeros_like(condition)])
+            return _linear(features, self._weight("clip_proj.weight")) + self._weight("clip_proj.bias")
         if self.config.classes is not None:
             null = np.full_like(condition, self.config.classes)
             table = self._weight("cls_embedding.embedding_table.weight")
@@ -46,10 +50,13 @@ class ReferenceTransformer:
 
         The cache is a log: the T queries overwrite the slots from `write_index`, every slot that the mask shows is
         attended to, whatever its position, and every other slot of the cache stays as it was. Keys are kept rotated
-        and scaled by head_dim ** -1/4.
+        and scaled by head_dim ** -1/4; behind a head's numbers the cache holds zeros up to its own width.
         """
         tokens = self._weight("tok_embeddings.weight")[inputs["token_ids"]]
         x = np.concatenate([inputs["cond_embeds"], tokens], axis=1, dtype=np.float32)
+        if self.config.position_rows is not None:
+            # The position of the last image token, which published code never feeds, has no row of its own.
+            x = x + self._weight("abs_pe")[0, np.minimum(inputs["position_ids"], self.config.position_rows - 1)]
         caches: dict[str, Floats] = {}
         for layer in range(self.config.layers):
             x = x + self._attention(x, inputs, layer, caches)
@@ -63,12 +70,14 @@ class ReferenceTransformer:
         normed = self._norm(x, f"layers.{layer}.attention_norm.weight")
         projected = _linear(normed, self._weight(f"layers.{layer}.attention.wqkv.weight"))
         query, key, value = (self._by_head(part) for part in np.split(projected, 3, axis=-1))
-        query, key = (self._rotate(part, inputs["position_ids"]) for part in (query, key))
+        query, key = (self._placed(part, inputs["position_ids"]) for part in (query, key))
         keys = _overwrite(inputs[f"k_cache.{layer}"], key, inputs["write_index"])
         values = _overwrite(inputs[f"v_cache.{layer}"], value, inputs["write_index"])
         caches[f"k_cache_out.{layer}"], caches[f"v_cache_out.{layer}"] = keys, values
-        scores = np.where(inputs["attn_mask"], query @ keys.swapaxes(-1, -2), np.float32(-np.inf))
-        attended = _softmax(scores) @ values
+        width = self.config.head_dim
+        products = query @ keys[..., :width].swapaxes(-1, -2)
+        scores = np.where(inputs["attn_mask"], products, np.float32(-np.inf))
+        attended = _softmax(scores) @ values[..., :width]
         by_token = attended.transpose(0, 2, 1, 3).reshape(x.shape)
         return _linear(by_token, self._weight(f"layers.{layer}.attention.wo.weight"))
 
@@ -76,6 +85,11 @@ class ReferenceTransformer:
         """[B, T, D] -> [B, H, T, head_dim]."""
         batch, length, _ = x.shape
         return x.reshape(batch, length, self.config.heads, self.config.head_dim).transpose(0, 2, 1, 3)
+
+    def _placed(self, x: Floats, positions: NDArray[np.int64]) -> Floats:
+        """Queries or keys with the scale of attention shared out between them, rotated where the model does that."""
+        scale = np.float32(self.config.head_dim**-0.25)
+        return x * scale if self.config.position_rows is not None else self._rotate(x, positions) * scale
 
     def _rotate(self, x: Floats, positions: NDArray[np.int64]) -> Floats:
         """Turn each adjacent pair of `x` [B, H, T, head_dim], as a complex number, by its token's row or column.
@@ -89,7 +103,7 @@ class ReferenceTransformer:
         row, column = token // self.config.grid, token % self.config.grid
         angle = np.concatenate([row[..., None] * frequency, column[..., None] * frequency], axis=-1)
         factor = np.where(token[..., None] >= 0, np.exp(1j * angle), 0)[:, None]
-        turned = (x[..., 0::2] + 1j * x[..., 1::2]) * factor * self.config.head_dim**-0.25
+        turned = (x[..., 0::2] + 1j * x[..., 1::2]) * factor
         return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape).astype(np.float32)
 
     def _feed_forward(self, x: Floats, layer: int) -> Floats:
@@ -109,11 +123,11 @@ class ReferenceTransformer:
 
 
 def _overwrite(cache: NDArray[Any], update: Floats, write_index: NDArray[np.int64]) -> Floats:
-    """A copy of `cache` [B, H, S, head_dim] in which T slots from each sequence's write index are replaced."""
+    """A copy of `cache` [B, H, S, cache_width] in which T slots from each sequence's write index are replaced."""
     copy = cache.astype(np.float32)
-    length = update.shape[2]
+    _, _, length, width = update.shape
     for sequence, first in enumerate(write_index):
-        copy[sequence, :, first : first + length] = update[sequence]
+        copy[sequence, :, first : first + length, :width] = update[sequence]
     return copy
 
 
