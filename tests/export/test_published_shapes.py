@@ -17,7 +17,7 @@ from mulo_export.checkpoints.llamagen import TransformerConfig
 from mulo_export.compilation import plan_job, plan_sizes
 from mulo_export.options import CompileOptions
 from mulo_export.precision import PRECISIONS, Precision
-from mulo_export.sources import read_source_transformer, read_sources
+from mulo_export.sources import read_source_tokenizer, read_source_transformer, read_sources
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
 from safetensors.numpy import save_file
 
@@ -32,10 +32,8 @@ def _build(folder: Path, config: TransformerConfig, precision: Precision) -> Bui
         write_random_checkpoint(folder / f"{role}.safetensors", model, dtype=PRECISIONS[precision].weight_type)
     rng = np.random.default_rng(0)
     save_file(vq_tensors(rng, vocabulary=config.vocabulary), folder / "vq.safetensors", {"groups": "4"})
-    drafter, target = (
-        read_source_transformer(folder / f"{role}.safetensors", grid=None, heads=None) for role in ("drafter", "target")
-    )
-    sources = read_sources(drafter, target, folder / "vq.safetensors", None)
+    drafter, target = (read_source_transformer(folder / f"{role}.safetensors") for role in ("drafter", "target"))
+    sources = read_sources(drafter, target, read_source_tokenizer(folder / "vq.safetensors"))
     options = tiny_options(precision=precision, pool_k_max=1, mulo=RECOMMENDED)
     write_bundle(sources, options, folder / "bundle", lambda _: None)
     bundle = Bundle.open(folder / "bundle", verify="size")
