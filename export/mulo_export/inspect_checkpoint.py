@@ -13,15 +13,15 @@ from mulo_export.checkpoints.family import is_llamagen, is_ta_tok, is_vq
 from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
 from mulo_export.checkpoints.ta_tok import read_ta_tok, ta_tok_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.checkpoints.transformer import PRESETS, TransformerConfig, side_in_name
+from mulo_export.checkpoints.transformer import PRESETS, PUBLISHED_PIXELS_PER_TOKEN, TransformerConfig, side_in_name
 from mulo_export.checkpoints.vq import read_vq, vq_shapes
 from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.sizes import transformer_bytes
+from mulo_export.sources import RATIOS
 
 __all__ = ["Inspection", "Need", "inspect_checkpoint"]
 
-_PIXELS_PER_TOKEN = 16
 _PUBLISHED_GRIDS = (16, 24, 32)
 _CACHE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -93,7 +93,7 @@ def _transformer(file: TensorFile, config: TransformerConfig, *, silent: bool) -
 
 
 def _need(file: TensorFile, config: TransformerConfig, precision: Precision, grids: Sequence[int]) -> Need:
-    caches = {grid * _PIXELS_PER_TOKEN: _cache_bytes(config, grid, precision) for grid in grids}
+    caches = {grid * PUBLISHED_PIXELS_PER_TOKEN: _cache_bytes(config, grid, precision) for grid in grids}
     return Need(precision, transformer_bytes(file, precision), caches)
 
 
@@ -150,8 +150,8 @@ def _partners(config: TransformerConfig, *, silent: bool) -> str:
     kin = f"{config.family} with the same prefix and tokens"
     if silent:
         return f"{kin}, and a grid twice or four times as wide or narrow"
-    targets = f"a target of grid {2 * config.grid} or {4 * config.grid}"
-    smaller = [str(config.grid // ratio) for ratio in (2, 4) if config.grid % ratio == 0]
+    targets = f"a target of grid {' or '.join(str(ratio * config.grid) for ratio in RATIOS)}"
+    smaller = [str(config.grid // ratio) for ratio in RATIOS if config.grid % ratio == 0]
     drafters = f", or a drafter of grid {' or '.join(smaller)}" if smaller else ""
     return f"{kin}: {targets}{drafters}"
 

@@ -17,6 +17,7 @@ from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.checkpoints.vq import VqConfig, read_vq, vq_shapes
 
 __all__ = [
+    "RATIOS",
     "Sources",
     "TaTok",
     "Tokenizer",
@@ -27,7 +28,8 @@ __all__ = [
     "read_sources",
 ]
 
-_RATIOS = (2, 4)
+RATIOS = (2, 4)
+"""Target tokens along one side for every drafter token, in the pairs that a bundle may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def _model_faults(sources: Sources) -> Iterator[str]:
         yield f"vocabulary is {target.vocabulary} in the target and {codes} in the VQ tokenizer"
     if drafter.grid > target.grid:
         yield f"grid is {drafter.grid} in the drafter and {target.grid} in the target, so that the two are exchanged"
-    elif target.grid not in [drafter.grid * ratio for ratio in _RATIOS]:
+    elif target.grid not in [drafter.grid * ratio for ratio in RATIOS]:
         yield f"grid is {drafter.grid} in the drafter and {target.grid} in the target, a ratio that is not 2 or 4"
 
 

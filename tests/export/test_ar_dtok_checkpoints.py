@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +15,11 @@ from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.reference.sequence import raster_mask, teacher_forced
 from mulo_export.reference.transformer import ReferenceTransformer
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from tar_checkpoints import TA_TOK, ar_dtok_tensors, fixed_positions
+from tensor_changes import Change, Tensors, drop, put
 from torch_checkpoints import save_tar
 
-Tensors = dict[str, NDArray[Any]]
 PUBLISHED = {
     "S": (12, 6, 384, 1024),
     "B": (12, 12, 768, 2048),
@@ -38,7 +35,7 @@ PUBLISHED = {
 def _published(preset: str, grid: int, prefix: int = 729) -> TransformerConfig:
     layers, heads, dim, ffn = PUBLISHED[preset]
     rows = grid**2 + prefix - 1
-    return TransformerConfig("tar", layers, heads, dim, dim // heads, ffn, 16384, grid, prefix, 1152, None, rows)
+    return TransformerConfig("tar", layers, heads, dim, ffn, 16384, grid, prefix, 1152, None, rows)
 
 
 def _bare(config: TransformerConfig, name: str = "model.pth", metadata: dict[str, str] | None = None) -> TensorFile:
@@ -96,36 +93,20 @@ def test_fixed_and_learned_positions_are_read_alike_and_computed_with(fixed: boo
     assert all(np.abs(found[name] - expected[name]).max() < 1e-4 for name in expected)
 
 
-def _drop(name: str) -> Callable[[Tensors], None]:
-    def change(tensors: Tensors) -> None:
-        del tensors[name]
-
-    return change
-
-
-def _put(name: str, *shape: int) -> Callable[[Tensors], None]:
-    def change(tensors: Tensors) -> None:
-        tensors[name] = np.zeros(shape, np.float32)
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_put("abs_pe", 1, 25, 32), "25 rows, of which 9 are the condition's"),
-        (_put("abs_pe", 1, 30, 32), "fits no square grid"),
-        (_put("abs_pe", 1, 24, 31), r"abs_pe is \[1, 24, 31\], expected \[1, 24, 32\]"),
-        (_put("abs_pe", 24, 32), r"'abs_pe' tells a size"),
-        (_drop("clip_proj.bias"), "clip_proj.bias is missing"),
-        (_drop("clip_proj.weight"), "an AR-DTok that is not conditioned on TA-Tok features"),
-        (_put("clip_proj.weight", 31, 192), r"clip_proj.weight is \[31, 192\]"),
-        (_put("cls_embedding.embedding_table.weight", 5, 32), "embedding_table.weight is not part of the model"),
+        (put("abs_pe", 1, 25, 32), "25 rows, of which 9 are the condition's"),
+        (put("abs_pe", 1, 30, 32), "fits no square grid"),
+        (put("abs_pe", 1, 24, 31), r"abs_pe is \[1, 24, 31\], expected \[1, 24, 32\]"),
+        (put("abs_pe", 24, 32), r"'abs_pe' tells a size"),
+        (drop("clip_proj.bias"), "clip_proj.bias is missing"),
+        (drop("clip_proj.weight"), "an AR-DTok that is not conditioned on TA-Tok features"),
+        (put("clip_proj.weight", 31, 192), r"clip_proj.weight is \[31, 192\]"),
+        (put("cls_embedding.embedding_table.weight", 5, 32), "embedding_table.weight is not part of the model"),
     ],
 )
-def test_missing_misshapen_and_surplus_tensors_are_refused(
-    change: Callable[[Tensors], None], message: str, tmp_path: Path
-) -> None:
+def test_missing_misshapen_and_surplus_tensors_are_refused(change: Change, message: str, tmp_path: Path) -> None:
     tensors = ar_dtok_tensors(4)
     change(tensors)
     with pytest.raises(CheckpointError, match=message):

@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 
 @pytest.mark.parametrize(("width", "padded"), [(100, 104), (12, 16), (64, 64), (128, 128)])
 def test_the_caches_have_the_next_multiple_of_eight(width: int, padded: int) -> None:
-    assert TransformerConfig("llamagen-c2i", 1, 1, width, width, 8, 8, 2, 1, None, 3).cache_width == padded
+    assert TransformerConfig("llamagen-c2i", 1, 1, width, 8, 8, 2, 1, None, 3).cache_width == padded
 
 
 def test_the_published_3b_has_heads_of_100() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,13 +27,12 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from ta_tok_model import torch_features
 from tar_checkpoints import TA_TOK, ar_dtok_tensors, ta_tok_tensors, unused_tensors
+from tensor_changes import Change, Tensors, drop, put
 from torch_checkpoints import save_tar
 
 LENGTHS = (729, 169, 81)
 CONFIG = replace(TA_TOK, side=16, layers=3, codes=500)
 TOLERANCE = 1e-4
-
-Tensors = dict[str, NDArray[Any]]
 
 
 def _file(folder: Path, tensors: Tensors) -> TensorFile:
@@ -133,33 +131,17 @@ def test_what_decoding_does_not_read_is_logged_by_name(tmp_path: Path, caplog: p
     assert all(any(name in message for message in caplog.messages) for name in unused_tensors())
 
 
-def _drop(name: str) -> Callable[[Tensors], None]:
-    def change(tensors: Tensors) -> None:
-        del tensors[name]
-
-    return change
-
-
-def _put(name: str, *shape: int) -> Callable[[Tensors], None]:
-    def change(tensors: Tensors) -> None:
-        tensors[name] = np.zeros(shape, np.float32)
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_drop("bottleneck.regularizer.embedding.weight"), "not a TA-Tok"),
-        (_drop("bottleneck.out_linear.weight"), "bottleneck.out_linear.weight' tells a size"),
-        (_drop("decode_task_layer.2.bias"), "decode_task_layer.2.bias is missing"),
-        (_put("decoder.vision_model.encoder.layers.1.mlp.fc2.weight", 5, 5), r"fc2.weight is \[5, 5\]"),
-        (_put("decoder.vision_model.encoder.layers.0.adapter", 5), "adapter is not part of the model"),
+        (drop("bottleneck.regularizer.embedding.weight"), "not a TA-Tok"),
+        (drop("bottleneck.out_linear.weight"), "bottleneck.out_linear.weight' tells a size"),
+        (drop("decode_task_layer.2.bias"), "decode_task_layer.2.bias is missing"),
+        (put("decoder.vision_model.encoder.layers.1.mlp.fc2.weight", 5, 5), r"fc2.weight is \[5, 5\]"),
+        (put("decoder.vision_model.encoder.layers.0.adapter", 5), "adapter is not part of the model"),
     ],
 )
-def test_missing_misshapen_and_surplus_tensors_are_refused(
-    change: Callable[[Tensors], None], message: str, tmp_path: Path
-) -> None:
+def test_missing_misshapen_and_surplus_tensors_are_refused(change: Change, message: str, tmp_path: Path) -> None:
     tensors = ta_tok_tensors(TA_TOK)
     change(tensors)
     with pytest.raises(CheckpointError, match=message):

@@ -53,7 +53,6 @@ def preset_config(name: str, *, text: bool, grid: int) -> TransformerConfig:
         layers=preset.layers,
         heads=preset.heads,
         dim=preset.dim,
-        head_dim=preset.dim // preset.heads,
         ffn=_ffn(preset.dim),
         vocabulary=_VOCABULARY,
         grid=grid,

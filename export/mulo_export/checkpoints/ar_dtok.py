@@ -61,7 +61,6 @@ def ar_dtok_config(
         layers=layers,
         heads=heads,
         dim=dim,
-        head_dim=dim // heads,
         ffn=matrix(file, "layers.0.feed_forward.w1.weight")[0],
         vocabulary=vocabulary,
         grid=grid,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mulo_export.checkpoints.ar_dtok import FEATURE_WEIGHT, POSITIONS
+from mulo_export.checkpoints.llamagen import CLASS_TABLE, TEXT_INPUT
 from mulo_export.checkpoints.tensor_file import TensorFile
 
 __all__ = ["family_name", "is_ar_dtok", "is_llamagen", "is_ta_tok", "is_vq"]
 
 _OTHERS: Mapping[str, str] = {
-    "abs_pe": "an AR-DTok that is not conditioned on TA-Tok features",
+    POSITIONS: "an AR-DTok that is not conditioned on TA-Tok features",
     "model.layers.0.self_attn.q_norm.weight": "Chameleon or Lumina-mGPT",
     "model.layers.0.self_attn.q_proj.bias": "Qwen2.5, the language model of Tar",
     "model.layers.0.self_attn.q_proj.weight": "a language model of Llama's kind",
@@ -19,12 +21,12 @@ _OTHERS: Mapping[str, str] = {
 
 def is_llamagen(file: TensorFile) -> bool:
     """Whether the keys are those of a LlamaGen transformer, class- or text-conditional."""
-    return "abs_pe" not in file.tensors and "tok_embeddings.weight" in file.tensors and _has_class_or_text(file)
+    return POSITIONS not in file.tensors and "tok_embeddings.weight" in file.tensors and _has_class_or_text(file)
 
 
 def is_ar_dtok(file: TensorFile) -> bool:
     """Whether the keys are those of an AR-DTok of Tar that is conditioned on features."""
-    return {"abs_pe", "clip_proj.weight"} <= file.tensors.keys()
+    return {POSITIONS, FEATURE_WEIGHT} <= file.tensors.keys()
 
 
 def is_vq(file: TensorFile) -> bool:
@@ -55,5 +57,4 @@ def family_name(file: TensorFile) -> str:
 
 
 def _has_class_or_text(file: TensorFile) -> bool:
-    keys = {"cls_embedding.embedding_table.weight", "cls_embedding.cap_proj.fc1.weight"}
-    return bool(keys & file.tensors.keys())
+    return bool({CLASS_TABLE, TEXT_INPUT} & file.tensors.keys())

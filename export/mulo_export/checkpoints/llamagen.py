@@ -53,7 +53,6 @@ def llamagen_config(
         layers=layers,
         heads=heads,
         dim=dim,
-        head_dim=dim // heads,
         ffn=matrix(file, "layers.0.feed_forward.w1.weight")[0],
         vocabulary=vocabulary,
         grid=_grid(file, grid, pixels_per_token),

@@ -9,11 +9,10 @@ from mulo_export.checkpoints.family import family_name, is_ar_dtok, is_llamagen
 from mulo_export.checkpoints.llamagen import condition_shapes, llamagen_config
 from mulo_export.checkpoints.shape_check import check_tensors
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.checkpoints.transformer import TransformerConfig, layer_shapes
+from mulo_export.checkpoints.transformer import PUBLISHED_PIXELS_PER_TOKEN, TransformerConfig, layer_shapes
 
 __all__ = ["prefix_shapes", "read_transformer", "transformer_shapes"]
 
-_PIXELS_PER_TOKEN = 16
 _STRAY = ("freqs_cis",)
 
 
@@ -23,7 +22,7 @@ def read_transformer(
     grid: int | None = None,
     heads: int | None = None,
     prefix: int | None = None,
-    pixels_per_token: int = _PIXELS_PER_TOKEN,
+    pixels_per_token: int = PUBLISHED_PIXELS_PER_TOKEN,
 ) -> TransformerConfig:
     """The config of the transformer in `file`, every key and shape of which is checked.
 

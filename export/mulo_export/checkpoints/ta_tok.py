@@ -13,7 +13,7 @@ from mulo_engines.errors import CheckpointError
 from mulo_export.checkpoints.family import family_name, is_ta_tok
 from mulo_export.checkpoints.shape_check import check_tensors
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.checkpoints.transformer import matrix
+from mulo_export.checkpoints.transformer import layer_count, matrix
 
 __all__ = [
     "CODEBOOK",
@@ -93,7 +93,7 @@ def read_ta_tok(file: TensorFile) -> TaTokConfig:
         code_size=code_size,
         projected=projected,
         patch=patch,
-        layers=len({name.removeprefix(stem).split(".")[0] for name in file.tensors if name.startswith(stem)}),
+        layers=layer_count(file, stem),
         dim=dim,
         heads=dim // _HEAD_WIDTH,
         ffn=matrix(file, f"{stem}0.mlp.fc1.weight")[0],

@@ -13,6 +13,7 @@ from mulo_export.checkpoints.tensor_file import TensorFile
 
 __all__ = [
     "PRESETS",
+    "PUBLISHED_PIXELS_PER_TOKEN",
     "Preset",
     "TransformerConfig",
     "check_image_side",
@@ -23,6 +24,9 @@ __all__ = [
     "side_in_name",
     "told",
 ]
+
+PUBLISHED_PIXELS_PER_TOKEN = 16
+"""Of every published tokenizer but VQ-8, for a transformer that is read without its own."""
 
 _NORM_EPS = 1e-5
 _ROPE_BASE = 10000.0
@@ -63,7 +67,6 @@ class TransformerConfig:
         layers: number of blocks.
         heads: attention heads; queries, keys and values have the same number.
         dim: width of the residual stream.
-        head_dim: width of a head, `dim // heads`.
         ffn: inner width of the feed-forward block.
         vocabulary: number of image tokens.
         grid: image tokens along one side.
@@ -80,7 +83,6 @@ class TransformerConfig:
     layers: int
     heads: int
     dim: int
-    head_dim: int
     ffn: int
     vocabulary: int
     grid: int
@@ -102,6 +104,11 @@ class TransformerConfig:
         if self.classes is not None:
             return "class"
         return "ta_tok" if self.family == "tar" else "text"
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head."""
+        return self.dim // self.heads
 
     @property
     def cache_width(self) -> int:
@@ -126,9 +133,9 @@ def layer_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
     return shapes | {"norm.weight": (dim,), "output.weight": (config.vocabulary, dim)}
 
 
-def layer_count(file: TensorFile) -> int:
-    """Number of layers that the keys name."""
-    return len({name.split(".")[1] for name in file.tensors if name.startswith("layers.")})
+def layer_count(file: TensorFile, stem: str = "layers.") -> int:
+    """Number of layers that the keys name after `stem`."""
+    return len({name.removeprefix(stem).split(".")[0] for name in file.tensors if name.startswith(stem)})
 
 
 def matrix(file: TensorFile, name: str) -> tuple[int, int]:
