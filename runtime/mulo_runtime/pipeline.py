@@ -15,6 +15,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
 from mulo_engines.memory import available_memory
+from mulo_engines.stream import Stream
 
 from mulo_runtime.capacity import lane_memory
 from mulo_runtime.conditions import ConditionEncoder
@@ -45,6 +46,7 @@ class Pipeline:
         images: how many images one lane decodes together in `generate_batch`.
         queries: the largest number of queries of one pass.
         methods: the methods that the buffers must hold; None takes plain decoding, ZipAR and the bundle's MuLo-SD.
+        new_stream: makes the stream of a lane, where the engines run on a device.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Pipeline:
         images: int = 1,
         queries: int = 256,
         methods: Sequence[Method] | None = None,
+        new_stream: Callable[[], Stream] | None = None,
     ) -> None:
         self.bundle = bundle
         self.sampling, self.method = default_sampling(bundle.manifest), default_method(bundle.manifest)
@@ -64,7 +67,10 @@ class Pipeline:
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
         held = _held(bundle, methods)
-        self._pool = LanePool([Lane(engines, bundle.manifest, images, queries, held) for _ in range(lanes)], queue)
+        streams = [new_stream() if new_stream else None for _ in range(lanes)]
+        self._pool = LanePool(
+            [Lane(engines, bundle.manifest, images, queries, held, stream) for stream in streams], queue
+        )
 
     @classmethod
     def open(
@@ -154,7 +160,7 @@ class Pipeline:
         filled = self._filled(requests)
         until = _until(requests[0])
         with self._pool.lease(until) as lane:
-            run = _Run(self, lane, filled, _guard(until, cancel))
+            run = _Run(self, lane, filled, _guard(until, cancel), watched=on_event is not None)
             for event in run.events():
                 if on_event is not None:
                     on_event(event)
@@ -168,7 +174,7 @@ class Pipeline:
         """
         until = _until(request)
         with self._pool.lease(until) as lane:
-            run = _Run(self, lane, self._filled([request]), _guard(until, cancel))
+            run = _Run(self, lane, self._filled([request]), _guard(until, cancel), watched=True)
             for event in run.events():
                 yield run.preview(event)
             result = run.results()[0]
@@ -210,8 +216,16 @@ class Pipeline:
 class _Run:
     """One batch of requests on a leased lane."""
 
-    def __init__(self, pipeline: Pipeline, lane: Lane, requests: Sequence[Request], guard: Callable[[], None]) -> None:
-        self._pipeline, self._lane, self._guard = pipeline, lane, guard
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        lane: Lane,
+        requests: Sequence[Request],
+        guard: Callable[[], None],
+        *,
+        watched: bool,
+    ) -> None:
+        self._pipeline, self._lane, self._guard, self._watched = pipeline, lane, guard, watched
         self._conditions = [request.condition for request in requests]
         self._seeds = [secrets.randbits(63) if request.seed is None else request.seed for request in requests]
         self._method: Method = requests[0].method or pipeline.method
@@ -252,6 +266,7 @@ class _Run:
             target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in self._seeds]),
             drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in self._seeds]),
             guard=self._guard,
+            watched=self._watched,
         )
 
     def _result(self, index: int) -> Result:

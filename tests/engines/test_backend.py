@@ -41,6 +41,7 @@ def test_a_graph_of_a_bundle_is_loaded_and_runs(bundle: Bundle, spinning: bool) 
     with open_backend("onnxruntime", threads=1, spinning=spinning).load(bundle, "feed") as engine:
         assert engine.name == "feed"
         inputs = {"token_log": LOG, "new_tokens": np.array([[9]]), "write_positions": np.array([[3]])}
+        inputs |= {"probability": np.ones((1, 1), np.float32), "witness": np.ones(1, np.float32)}
         outputs = engine.run_once({**inputs, "read_positions": np.array([[3, 1]])})
     assert outputs["token_log_out"].tolist() == [[5, 6, 7, 9]]
     assert outputs["token_ids"].tolist() == [[9, 6], [9, 6]]

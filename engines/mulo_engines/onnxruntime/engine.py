@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs, closed_error
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs, closed_error, host_arrays
 from mulo_engines.errors import EngineError, EngineMismatch, EngineUnavailable, OutOfMemory
 
 try:
@@ -83,7 +84,7 @@ class OnnxRuntimeEngine(Engine):
             raise _translated(error, f"{name}: {path} cannot be loaded") from error
         return cls(name, session)
 
-    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+    def run_once(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """See `Engine.run_once`."""
         session = self._open_session()
         check_inputs(self, inputs)
@@ -99,7 +100,7 @@ class OnnxRuntimeEngine(Engine):
         self._session = None
 
     def _bind(self, buffers: Buffers) -> Call:
-        call = _OnnxRuntimeCall(self.name, self._open_session(), self, buffers)
+        call = _OnnxRuntimeCall(self.name, self._open_session(), self, host_arrays(self, buffers))
         self._calls.add(call)
         return call
 
@@ -110,7 +111,9 @@ class OnnxRuntimeEngine(Engine):
 
 
 class _OnnxRuntimeCall(Call):
-    def __init__(self, name: str, session: ort.InferenceSession, engine: Engine, buffers: Buffers) -> None:
+    def __init__(
+        self, name: str, session: ort.InferenceSession, engine: Engine, buffers: Mapping[str, NDArray[Any]]
+    ) -> None:
         self._name = name
         self._buffers = dict(buffers)
         self._binding = session.io_binding()
