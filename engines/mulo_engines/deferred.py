@@ -31,6 +31,9 @@ class DeferredStream(Stream):
         self._work: deque[Callable[[], None]] = deque()
         self._enqueued = self._done = 0
 
+    def attach(self) -> None:
+        """See `Stream.attach`; any thread may do the work."""
+
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
         """See `Stream.zeros`."""
         memory = np.zeros(shape, dtype)

@@ -90,6 +90,10 @@ class Stream(ABC):
         self.slow_runs = 0
 
     @abstractmethod
+    def attach(self) -> None:
+        """Let this thread use the stream; whoever takes over from another thread begins with it."""
+
+    @abstractmethod
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
         """Allocate an array that is filled with zeros before anything that is enqueued later.
 

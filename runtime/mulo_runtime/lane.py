@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,12 @@ class Lane:
         stream: Stream | None = None,
     ) -> None:
         self.meter = Meter()
+        self._stream = stream
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
-        self._sizes = sizes = lane_sizes(manifest, methods, queries)
+        lengths = {name: engines[name].inputs["k_cache.0"].shape[2] for name in ("target", "drafter")}
+        self._sizes = sizes = lane_sizes(manifest, methods, queries).with_slots(lengths)
         self.queries = sizes.queries
         self._parts: LaneParts = (
             HostParts(engines, manifest, sizes, images, self.meter)
@@ -110,6 +113,35 @@ class Lane:
             self.drafter.passes.configure(method.draft_sampling(sampling), pool_k=1)
         self.target.passes.configure(sampling, pool_k)
         self.meter.clear()
+
+    def attach(self) -> None:
+        """Let this thread use the lane, which another may have used before."""
+        if self._stream is not None:
+            self._stream.attach()
+
+    @property
+    def slow_runs(self) -> int:
+        """Runs so far that no CUDA graph served, for the warm-up met none of their size; 0 on the host."""
+        return 0 if self._stream is None else self._stream.slow_runs
+
+    @contextmanager
+    def warming(self) -> Iterator[None]:
+        """While it lasts, every size of pass that the lane meets is made ready to run at its fastest."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.attach()
+        self._stream.warming = True
+        try:
+            self._parts.warm([self.target, self.drafter])
+            yield
+        finally:
+            self._stream.warming = False
+
+    def close(self) -> None:
+        """Free the lane's stream, after the engines that run on it were closed."""
+        if self._stream is not None:
+            self._stream.close()
 
     def reset(self) -> None:
         """Make the lane as good as new after a request that did not end well."""

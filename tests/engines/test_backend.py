@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mulo_engines.backend import BACKEND_NAMES, Backend, open_backend
+from mulo_engines.backend import Backend
+from mulo_engines.backends import BACKEND_NAMES, open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine, TensorSpec
 from mulo_engines.errors import BundleError, EngineMismatch, EngineUnavailable

@@ -58,13 +58,12 @@ class BlockLayout:
     """Where the arrays of a pass lie in its block.
 
     Attributes:
+        fields: the arrays by name; "writes", which not every pass needs as a whole, comes first in every block.
         size: bytes of the block.
-        writes: where the positions of the tokens drawn last lie, which come last and may be fewer.
     """
 
     fields: Mapping[str, _Field]
     size: int
-    writes: int
 
     def host(self, name: str, block: NDArray[np.uint8]) -> NDArray[Any]:
         """The array `name` in a block in host memory."""
@@ -83,6 +82,7 @@ def block_layout(size: PassSize) -> BlockLayout:
     images, batch, total = size.images, size.halves * size.images, size.prefix + size.queries
     masks = 1 if images == 1 else batch
     arrays: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
+        "writes": (_INT, (images, size.drawn)),
         "token_ids": (_INT, (2 * images, size.queries)),
         "position_ids": (_INT, (batch, total)),
         "write_index": (_INT, (batch,)),
@@ -92,10 +92,9 @@ def block_layout(size: PassSize) -> BlockLayout:
         "uniforms": (_FLOAT, (images, size.rows)),
         "reads": (_INT, (images, size.queries)),
         "attn_mask": (_BOOL, (masks, 1, total, size.slots)),
-        "writes": (_INT, (images, size.drawn)),
     }
     fields, offset = dict[str, _Field](), 0
     for name, (dtype, shape) in arrays.items():
         fields[name] = _Field(offset, dtype, shape)
         offset += aligned(prod(shape) * dtype.itemsize)
-    return BlockLayout(fields, offset, fields["writes"].offset)
+    return BlockLayout(fields, offset)

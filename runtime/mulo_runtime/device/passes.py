@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from mulo_engines.buckets import query_buckets
 from mulo_engines.engine import Call, Engine
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import ModelBuffers
@@ -124,22 +125,12 @@ class DevicePasses(Passes[DeviceInputs]):
             self.transfers.stream.clear(cache)
 
     def inputs(self, prefix: int, queries: int, rows: int, filled: int, first: int) -> DeviceInputs:
-        """See `Passes.inputs`."""
-        size = PassSize(
-            images=self._images,
-            halves=self._halves,
-            prefix=prefix,
-            queries=queries,
-            rows=rows,
-            slots=self.capacity,
-            dim=self._record.dim,
-            embedding=self._dtype,
-            drawn=self._buffers.queries,
-        )
-        layout = block_layout(size)
+        """See `Passes.inputs`; every query from the first one on gets logits, so that a bucket has one form."""
+        size = self._size(self._halves, prefix, queries)
+        layout, last = block_layout(size), prefix + queries - 1
         staged = self.transfers.staging.take(layout.size)
-        last = prefix + queries - 1
-        layout.host("logit_rows", staged)[...] = np.minimum(np.arange(first, first + rows), last) if rows > 1 else first
+        logit_rows = layout.host("logit_rows", staged)
+        logit_rows[...] = first if size.rows == 1 else np.minimum(np.arange(first, first + size.rows), last)
         return _inputs(size, layout, staged)
 
     def run(self, inputs: DeviceInputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
@@ -183,6 +174,33 @@ class DevicePasses(Passes[DeviceInputs]):
         self.transfers.staging.commit()
         return self._sampler.draws(inputs.size.rows)
 
+    def warm(self, prefix: int, most: int) -> None:
+        """Run, on blank inputs, every form of pass that there may be.
+
+        Args:
+            prefix: P.
+            most: the most queries of a pass.
+        """
+        buckets = query_buckets(most)
+        for halves in (1, 2):
+            self.restart(halves)
+            self.log.restart()
+            self._run_blank(prefix, 0, from_log=False)
+            for queries, others in zip(buckets, [*buckets[1:], buckets[0]], strict=True):
+                # Twice, for there are two logs in turn.
+                for drawn in (queries, others, queries, others):
+                    self.log.pending = np.full((self._images, drawn), self.log.spare, np.int64)
+                    self._run_blank(0, queries, from_log=True)
+        self.zero()
+
+    def _run_blank(self, prefix: int, queries: int, *, from_log: bool) -> None:
+        inputs = self.inputs(prefix, queries, 1, 0, 0)
+        for array in (inputs.token_ids, inputs.position_ids, inputs.write_index, inputs.cond_embeds, inputs.reads):
+            array.fill(0)
+        inputs.attn_mask.fill(True)
+        uniforms = np.zeros((self._images, inputs.size.rows), np.float32)
+        self.enqueue(inputs, 0, None, uniforms, from_log=from_log)
+
     def load(self, tokens: Ids) -> None:
         """Put `tokens` [N, rows * cols] into the token log."""
         self.log.restart()
@@ -195,25 +213,43 @@ class DevicePasses(Passes[DeviceInputs]):
 
     def settle(self) -> None:
         """Have everything drawn written into the token log."""
+        pending, transfers = self.log.pending, self.transfers
         if self.log.settled:
             return
-        inputs = self.inputs(0, 1, 1, 0, 0)
-        inputs.reads.fill(0)
-        self._send(inputs, from_log=True)
-        self.transfers.staging.commit()
+        staged = transfers.staging.take(pending.nbytes)
+        staged[...] = pending.reshape(-1).view(np.uint8)
+        writes = self._writes()
+        transfers.stream.upload(writes, staged)
+        self.log.settle(writes)
+        transfers.staging.commit()
 
     def _send(self, inputs: DeviceInputs, *, from_log: bool) -> None:
         """Enqueue what comes before a pass: its block goes up, and its tokens are read in the log."""
-        layout, pending, transfers = block_layout(inputs.size), self.log.pending, self.transfers
-        used = layout.writes
+        layout, block = block_layout(inputs.size), self.transfers.block
         if from_log:
-            used += pending.nbytes
-            inputs.staged[layout.writes : used] = pending.reshape(-1).view(np.uint8)
-        transfers.stream.upload(transfers.block.part((used,)), inputs.staged[:used])
+            pending = self.log.pending
+            inputs.staged[: pending.nbytes] = pending.reshape(-1).view(np.uint8)
+        self.transfers.stream.upload(block.part((layout.size,)), inputs.staged)
         if from_log:
-            writes = transfers.block.part(pending.shape, dtype=pending.dtype, offset=layout.writes)
-            reads, token_ids = (layout.device(name, transfers.block) for name in ("reads", "token_ids"))
-            self.log.advance(writes, reads, token_ids)
+            self.log.advance(self._writes(), layout.device("reads", block), layout.device("token_ids", block))
+
+    def _writes(self) -> DeviceArray:
+        """Where in the block the positions of what is pending lie."""
+        pending = self.log.pending
+        return self.transfers.block.part(pending.shape, dtype=pending.dtype)
+
+    def _size(self, halves: int, prefix: int, queries: int) -> PassSize:
+        return PassSize(
+            images=self._images,
+            halves=halves,
+            prefix=prefix,
+            queries=queries,
+            rows=queries or 1,
+            slots=self.capacity,
+            dim=self._record.dim,
+            embedding=self._dtype,
+            drawn=self._buffers.queries,
+        )
 
     def _bound(self, size: PassSize) -> _Calls:
         if size not in self._calls:

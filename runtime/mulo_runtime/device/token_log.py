@@ -43,6 +43,10 @@ class TokenLog:
         self._logs = [stream.zeros(shape, np.dtype(np.int64)) for _ in range(2)]
         self._witnesses = [stream.zeros((images,), np.dtype(np.float32)) for _ in range(2)]
         self._side = 0
+        token = np.dtype(np.int64)
+        self._spare, self._unread = stream.zeros((images, 1), token), stream.zeros((images, 1), token)
+        self._unfed = stream.zeros((2 * images, 1), token)
+        stream.upload(self._spare, self._nothing)
         self._calls: dict[tuple[int, ...], Call] = {}
 
     @property
@@ -62,23 +66,30 @@ class TokenLog:
 
     def restart(self) -> None:
         """Forget what is pending, and what was not finite."""
-        self.pending = self._nothing
+        self.pending, self._side = self._nothing, 0
         self._stream.clear(self.witness)
         self._stream.clear(self._sampler.probability)
 
     def advance(self, writes: DeviceArray, reads: DeviceArray, token_ids: DeviceArray) -> None:
         """Write what is pending, and read what the next pass feeds.
 
+        At once where there are as many of both, else one after the other: so there are few forms to be ready for.
+
         Args:
             writes: holds `pending`; [N, R].
             reads: the positions to read; [N, Q].
             token_ids: filled with the tokens there, for both halves; [2 N, Q].
         """
-        key = (writes.address, writes.shape[1], reads.address, reads.shape[1], self._side)
-        if key not in self._calls:
-            self._calls[key] = self._bind(writes, reads, token_ids)
-        self._meter.run(self._feed.name, self._calls[key], self._images * reads.shape[1])
-        self._side = 1 - self._side
+        if writes.shape == reads.shape:
+            self._run(writes, reads, token_ids)
+        else:
+            self.settle(writes)
+            self._run(self._spare, reads, token_ids)
+        self.pending = self._nothing
+
+    def settle(self, writes: DeviceArray) -> None:
+        """Write what is pending; `writes` [N, R] holds it."""
+        self._run(writes, self._unread, self._unfed)
         self.pending = self._nothing
 
     def rows(self, start: int, stop: int, cols: int) -> list[DeviceArray]:
@@ -86,6 +97,13 @@ class TokenLog:
         width = self._logs[0].shape[1]
         offsets = [(image * width + start * cols) * np.dtype(np.int64).itemsize for image in range(self._images)]
         return [self.tokens.part((stop - start, cols), offset=offset) for offset in offsets]
+
+    def _run(self, writes: DeviceArray, reads: DeviceArray, token_ids: DeviceArray) -> None:
+        key = (writes.address, writes.shape[1], reads.address, reads.shape[1], self._side)
+        if key not in self._calls:
+            self._calls[key] = self._bind(writes, reads, token_ids)
+        self._meter.run(self._feed.name, self._calls[key], self._images * reads.shape[1])
+        self._side = 1 - self._side
 
     def _bind(self, writes: DeviceArray, reads: DeviceArray, token_ids: DeviceArray) -> Call:
         drawn = self._sampler.draws(writes.shape[1])
