@@ -46,6 +46,7 @@ ONLY_IN = {
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
     "cuda": ["mulo_engines.tensorrt.gpu"],
     "pydantic": ["mulo_engines.manifest", "mulo_engines.tensorrt.record", "mulo_tools.bench.report"],
+    "packaging": ["mulo_engines.supported"],
     "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }

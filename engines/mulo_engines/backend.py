@@ -8,6 +8,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineMismatch, EngineUnavailable
 from mulo_engines.signature import check_signature, graph_signature
+from mulo_engines.supported import check_python, check_version
 
 __all__ = ["BACKEND_NAMES", "Backend", "OnnxRuntimeBackend", "open_backend"]
 
@@ -47,11 +48,13 @@ class OnnxRuntimeBackend(Backend):
 
     Raises:
         EngineUnavailable: ONNX Runtime is not installed.
+        UnsupportedVersion: mulo is not made for its version.
     """
 
     def __init__(self, threads: int = 0, *, spinning: bool = True) -> None:
-        from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
+        from mulo_engines.onnxruntime.engine import VERSION, OnnxRuntimeEngine
 
+        check_version("onnxruntime", VERSION)
         self._engine_class, self._threads, self._spinning = OnnxRuntimeEngine, threads, spinning
 
     def _load(self, bundle: Bundle, graph: str) -> Engine:
@@ -71,7 +74,9 @@ def open_backend(name: str, *, threads: int = 0, spinning: bool = True) -> Backe
 
     Raises:
         EngineUnavailable: there is no such backend, or its library is not installed.
+        UnsupportedVersion: mulo is not made for the version of its library, or of Python.
     """
+    check_python()
     if name not in BACKEND_NAMES:
         raise EngineUnavailable("there is no such backend", found=name, expected=", ".join(BACKEND_NAMES))
     return OnnxRuntimeBackend(threads, spinning=spinning)

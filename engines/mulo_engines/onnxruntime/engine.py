@@ -19,7 +19,9 @@ except ImportError as error:
         "ONNX Runtime is not installed", fix="pip install 'mulo[cpu]', or 'mulo[gpu]' on a machine with an NVIDIA GPU"
     ) from error
 
-__all__ = ["OnnxRuntimeEngine"]
+__all__ = ["VERSION", "OnnxRuntimeEngine"]
+
+VERSION: str = ort.__version__
 
 _FATAL = 4
 """Log severity: every failure is raised as an exception, so that nothing less needs to be printed."""
