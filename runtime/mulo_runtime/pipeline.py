@@ -24,6 +24,7 @@ from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event
 from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.lane_pool import LanePool
+from mulo_runtime.meter import Pass
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
 from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
@@ -142,10 +143,12 @@ class Pipeline:
         *,
         cancel: Signal | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
     ) -> list[Result]:
         """Decode several images together in one lane; their method, sampling and deadline are the first one's.
 
         Fewer requests than the lane's images are filled up with copies of the last, whose results are dropped.
+        Every run of an engine is told to `on_pass`.
 
         Raises:
             RequestError: no request, more than the lane holds, or methods or samplings that differ.
@@ -154,6 +157,7 @@ class Pipeline:
         filled = self._filled(requests)
         until = _until(requests[0])
         with self._pool.lease(until) as lane:
+            lane.meter.on_pass = on_pass
             run = _Run(self, lane, filled, _guard(until, cancel))
             for event in run.events():
                 if on_event is not None:
@@ -168,6 +172,7 @@ class Pipeline:
         """
         until = _until(request)
         with self._pool.lease(until) as lane:
+            lane.meter.on_pass = None
             run = _Run(self, lane, self._filled([request]), _guard(until, cancel))
             for event in run.events():
                 yield run.preview(event)
