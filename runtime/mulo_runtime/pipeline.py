@@ -17,7 +17,7 @@ from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
 from mulo_engines.memory import available_memory
 
 from mulo_runtime.capacity import lane_memory
-from mulo_runtime.conditions import ConditionEncoder
+from mulo_runtime.conditions import ConditionEncoder, example_condition
 from mulo_runtime.decoders import decode
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.defaults import default_method, default_sampling
@@ -188,7 +188,7 @@ class Pipeline:
         walked: list[Method] = list(methods or (AutoRegressive(), self.method))
         walked += [method.with_changes(tau=tau) for method in walked if isinstance(method, MuloSD) for tau in (0, 2)]
         for method in walked:
-            self.generate(Request(self._conditions.example(), seed=0, method=method))
+            self.generate(Request(example_condition(self.bundle.manifest.condition), seed=0, method=method))
 
     def close(self) -> None:
         """Wait for running requests, then free everything; closing again does nothing."""
