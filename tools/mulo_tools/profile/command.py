@@ -12,13 +12,12 @@ import click
 from mulo_engines.backend import BACKEND_NAMES, Backend, open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import EngineUnavailable
-from mulo_runtime import AutoRegressive, Condition, Method, default_method
-from mulo_runtime.conditions import example_condition
+from mulo_runtime import AutoRegressive, Method, default_method
 from rich.console import Console
 from rich.progress import track
 
 from mulo_tools.bench.methods import method_title
-from mulo_tools.condition_options import chosen_condition, condition_options
+from mulo_tools.condition_options import condition_options, condition_or_example
 from mulo_tools.machine import describe_machine
 from mulo_tools.method_options import parse_method
 from mulo_tools.output import write_png
@@ -102,7 +101,7 @@ def profile_command(
     opened = Bundle.open(bundle)
     profiled = _Profiled(opened, backend, open_backend(backend, threads=threads), threads)
     methods = _methods(opened, specs)
-    shown = _condition(opened, prompt, class_id, condition)
+    shown = condition_or_example(opened.manifest.condition, prompt, class_id, condition)
     timing = Timing(Budget(runs, seconds), queries, _polygraphy() if polygraphy else None)
     ceilings = _ceilings(profiled, MatrixSize(width=matrix))
     times = _time_graphs(profiled, list(dict.fromkeys([*(graphs or PROFILED_GRAPHS), *layered])), timing)
@@ -127,13 +126,6 @@ def _methods(bundle: Bundle, specs: Sequence[str]) -> list[Method]:
         default_method(bundle.manifest),
         AutoRegressive(),
     ]
-
-
-def _condition(bundle: Bundle, prompt: str | None, class_id: int | None, file: Path | None) -> Condition:
-    """The condition that is given, or an empty one that any bundle takes."""
-    if any(given is not None for given in (prompt, class_id, file)):
-        return chosen_condition(prompt, class_id, file)
-    return example_condition(bundle.manifest.condition)
 
 
 def _polygraphy() -> OtherRunner:
