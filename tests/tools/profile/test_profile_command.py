@@ -88,3 +88,14 @@ def test_without_polygraphy_the_extra_and_the_way_around_are_named(
 def test_a_condition_that_the_bundle_does_not_take_is_a_wrong_request(mulo: RunMulo, shared_bundle: MakeBundle) -> None:
     options = (*BRIEF, "--graph", "sampler", "--no-polygraphy", "--class-id", 1)
     assert mulo("profile", shared_bundle(), *options).exit_code == 2
+
+
+def test_graphs_are_timed_alone_where_no_image_is_asked_for(
+    mulo: RunMulo, shared_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    options = (*BRIEF, "--graph", "sampler", "--no-polygraphy", "--images", 0)
+    result = mulo("profile", shared_bundle(), *options)
+    assert result.exit_code == 0
+    assert "R 8, B 2" in result.stdout
+    assert "whole image" not in result.stdout
+    assert mulo("profile", shared_bundle(), *options, "--png", tmp_path / "p.png").exit_code == 2

@@ -60,7 +60,7 @@ class _Profiled:
 @click.option("--runs", default=100, show_default=True, type=click.IntRange(3), help="Warm runs of every size.")
 @click.option("--seconds", default=0.5, show_default=True, type=click.FloatRange(0), help="At most, of every size.")
 @click.option("--queries", default=256, show_default=True, type=click.IntRange(1), help="Most queries of a pass.")
-@click.option("--images", default=10, show_default=True, type=click.IntRange(1), help="Warm images of every method.")
+@click.option("--images", default=10, show_default=True, type=click.IntRange(0), help="Warm images of every method.")
 @click.option("--method", "specs", multiple=True, help='Such as "mulo-sd tau=0.1". [default: the bundle\'s, and ar]')
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the first image.")
 @click.option(
@@ -98,9 +98,11 @@ def profile_command(
     cannot bind: what it takes beyond that is what copying caches and allocating outputs cost. Bytes and FLOP are what a
     pass cannot do without; a share of the limit above 100 % tells that weights stayed in the processor's caches.
     """
+    if not images and (png_path or trace_path):
+        raise click.UsageError("--png and --trace show an image; give --images 1 or more")
     opened = Bundle.open(bundle)
     profiled = _Profiled(opened, backend, open_backend(backend, threads=threads), threads)
-    methods = _methods(opened, specs)
+    methods = _methods(opened, specs) if images else []
     shown = condition_or_example(opened.manifest.condition, prompt, class_id, condition)
     timing = Timing(Budget(runs, seconds), queries, _polygraphy() if polygraphy else None)
     ceilings = _ceilings(profiled, MatrixSize(width=matrix))
