@@ -45,7 +45,15 @@ ONLY_IN = {
     "tensorrt": ["mulo_engines.tensorrt.binding"],
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
     "cuda": ["mulo_engines.cuda.stream", "mulo_engines.tensorrt.gpu"],
-    "pydantic": ["mulo_engines.manifest", "mulo_engines.tensorrt.record", "mulo_tools.bench.report"],
+    "pydantic": [
+        "mulo_engines.manifest",
+        "mulo_engines.tensorrt.record",
+        "mulo_tools.bench.report",
+        "mulo_tools.machine",
+        "mulo_tools.profile.report",
+    ],
+    "polygraphy": ["mulo_tools.profile.polygraphy_runner"],
+    "packaging": ["mulo_engines.supported"],
     "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }

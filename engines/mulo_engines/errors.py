@@ -3,6 +3,7 @@
 MuloError                     exit code 1
 ├── EngineError               an engine could not be made or run
 │   ├── EngineUnavailable     its library is not installed
+│   │   └── UnsupportedVersion  a library, driver or GPU is one that mulo is not made for
 │   ├── EngineMismatch        the graph does not have the declared inputs and outputs
 │   ├── BuildError            a builder cannot compile a graph
 │   ├── EngineStale           a compiled engine is not of this bundle, builder or machine
@@ -47,6 +48,7 @@ __all__ = [
     "PromptError",
     "RequestError",
     "ShapeError",
+    "UnsupportedVersion",
 ]
 
 
@@ -80,6 +82,10 @@ class EngineError(MuloError):
 
 class EngineUnavailable(EngineError):
     """The engine's library is not installed."""
+
+
+class UnsupportedVersion(EngineUnavailable):
+    """A library, the driver or the GPU is one that mulo is not made for."""
 
 
 class EngineMismatch(EngineError):

@@ -10,7 +10,7 @@ from mulo_runtime.conditions import ClassId, Condition, Prompt, TaTokCodes, Text
 from mulo_runtime.decoders.job import Accept
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event, RowsDone
-from mulo_runtime.meter import Usage
+from mulo_runtime.meter import Pass, Usage
 from mulo_runtime.pipeline import Pipeline
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
 from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR, method_name, method_settings
@@ -26,6 +26,7 @@ __all__ = [
     "Event",
     "Method",
     "MuloSD",
+    "Pass",
     "Pipeline",
     "Prompt",
     "Request",

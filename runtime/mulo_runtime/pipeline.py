@@ -19,21 +19,22 @@ from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
 from mulo_engines.stream import Stream
 
 from mulo_runtime.capacity import lane_memory
-from mulo_runtime.conditions import ConditionEncoder
+from mulo_runtime.conditions import ConditionEncoder, example_condition
 from mulo_runtime.decoders import decode
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event
 from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.lane_pool import LanePool
+from mulo_runtime.meter import Pass
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
 from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
 
-__all__ = ["GRAPHS", "Pipeline"]
+__all__ = ["GRAPHS", "Pipeline", "needed_graphs"]
 
 GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that a pipeline needs engines for."""
+"""The graphs that a pipeline needs engines for, if they run on the host."""
 
 
 class Pipeline:
@@ -120,7 +121,7 @@ class Pipeline:
         (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
         engines: dict[str, Engine] = {}
         try:
-            for name in (*GRAPHS, "feed") if runs.on_device else GRAPHS:
+            for name in needed_graphs(runs):
                 engines[name] = runs.load(bundle, name)
             streams = runs.new_stream if runs.on_device else None
             return cls(
@@ -166,10 +167,12 @@ class Pipeline:
         *,
         cancel: Signal | None = None,
         on_event: Callable[[Event], None] | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
     ) -> list[Result]:
         """Decode several images together in one lane; their method, sampling and deadline are the first one's.
 
         Fewer requests than the lane's images are filled up with copies of the last, whose results are dropped.
+        Every run of an engine is told to `on_pass`.
 
         Raises:
             RequestError: no request, more than the lane holds, or methods or samplings that differ.
@@ -178,6 +181,7 @@ class Pipeline:
         filled = self._filled(requests)
         until = _until(requests[0])
         with self._pool.lease(until) as lane:
+            lane.meter.on_pass = on_pass
             run = _Run(self, lane, filled, _guard(until, cancel), watched=on_event is not None)
             for event in run.events():
                 if on_event is not None:
@@ -192,6 +196,7 @@ class Pipeline:
         """
         until = _until(request)
         with self._pool.lease(until) as lane:
+            lane.meter.on_pass = None
             run = _Run(self, lane, self._filled([request]), _guard(until, cancel), watched=True)
             for event in run.events():
                 yield run.preview(event)
@@ -212,7 +217,7 @@ class Pipeline:
                     self._walk(lane, walked)
 
     def _walk(self, lane: Lane, methods: Sequence[Method]) -> None:
-        request = Request(self._conditions.example(), seed=0)
+        request = Request(example_condition(self.bundle.manifest.condition), seed=0)
         for method in methods:
             run = _Run(self, lane, self._filled([replace(request, method=method)]), lambda: None, watched=False)
             for _ in run.events():
@@ -324,6 +329,11 @@ class _Run:
                 seconds=self._seconds,
             ),
         )
+
+
+def needed_graphs(backend: Backend) -> Sequence[str]:
+    """The graphs that a pipeline needs engines for, if they are `backend`'s."""
+    return (*GRAPHS, "feed") if backend.on_device else GRAPHS
 
 
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:

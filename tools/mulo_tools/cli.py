@@ -28,6 +28,15 @@ _COMMANDS = {
     "bench-torch": LazyCommand(
         "mulo_tools.bench.torch_baseline", "torch_command", "Compare plain decoding with PyTorch.", "cpu,bench,torch"
     ),
+    "profile": LazyCommand(
+        "mulo_tools.profile.command", "profile_command", "Show where the time goes and what limits it.", "cpu,export"
+    ),
+    "verify": LazyCommand(
+        "mulo_tools.verify.command", "verify_command", "Compare two backends, or two exports, token by token."
+    ),
+    "gpu-check": LazyCommand(
+        "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
+    ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),

@@ -136,3 +136,15 @@ def test_a_gpu_that_has_too_little_memory_is_refused_before_anything_is_loaded(
 def test_without_a_gpu_the_backend_says_so(bundle: Path, on_stub_driver: OnStubDriver) -> None:
     error = on_stub_driver(device_tasks.without_gpu, bundle, COUNT=0)
     assert re.search(r"(?s)'tensorrt-rtx' found no GPU.*--backend onnxruntime", str(error))
+
+
+def test_plans_are_compared_with_the_host_graph_by_graph_and_token_by_token(
+    bundle: Path, on_stub_driver: OnStubDriver
+) -> None:
+    code, output = on_stub_driver(device_tasks.verify, bundle)
+    assert code == 0, output
+
+
+def test_a_gpu_that_is_too_old_is_refused(bundle: Path, on_stub_driver: OnStubDriver) -> None:
+    error = on_stub_driver(device_tasks.without_gpu, bundle, CC="7.5")
+    assert re.search(r"(?s)not made for this version of GPU.*7\.5.*>=8\.0", str(error))
