@@ -23,7 +23,7 @@ from mulo_tools.cli import main
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, PlanLibrary, write_plans
 
-__all__ = ["broken", "contexts", "draw", "misuse", "unserved", "verify", "without_gpu"]
+__all__ = ["broken", "contexts", "draw", "generate", "misuse", "unserved", "verify", "without_gpu"]
 
 BACKEND = "tensorrt-rtx"
 
@@ -145,7 +145,19 @@ def unserved(path: Path, *settings: dict[str, Any]) -> list[MuloError | None]:
 def verify(path: Path) -> tuple[int, str]:
     """Exit code and output of comparing these engines with ONNX Runtime."""
     _compile(path, [MuloSD()])
-    result = CliRunner().invoke(main, ["verify", str(path), "--backends", f"onnxruntime,{BACKEND}", "--images", "1"])
+    return _invoke("verify", str(path), "--backends", f"onnxruntime,{BACKEND}", "--images", "1")
+
+
+def generate(path: Path, out: Path) -> tuple[int, str]:
+    """Exit code and output of making an image with these engines."""
+    _compile(path, [MuloSD()])
+    return _invoke(
+        "generate", str(path), "--prompt", "red circle", "--backend", BACKEND, "--out", str(out), "--seed", "3"
+    )
+
+
+def _invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, arguments)
     return result.exit_code, result.output
 
 
