@@ -39,16 +39,19 @@ class Lane:
         upsampler, downsampler, decoder: the graphs around them.
         previewer: the decoder again, for whoever watches; its runs are not the request's.
         meter: what the engines did for the current request.
+        stepped: the monotonic time of the last pass, or of the lease before it.
         grid: rows and columns of the target's grid.
         draft_grid: rows and columns of the drafter's grid.
         ratio: rows of the target's grid for one of the drafter's.
         queries: the largest number of queries of one pass.
+        images: N, how many images are decoded together.
     """
 
     def __init__(
         self, engines: Mapping[str, Engine], manifest: Manifest, images: int, queries: int, methods: Sequence[Method]
     ) -> None:
         self.meter = Meter()
+        self.stepped = 0.0
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
@@ -62,6 +65,7 @@ class Lane:
         self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
         self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
         self.previewer = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, Meter())
+        self.images = images
         self._pool_k_max = manifest.pool_k_max
 
     @property
@@ -96,7 +100,6 @@ class Lane:
                 )
             self.drafter.sampler.configure(method.draft_sampling(sampling), pool_k=1)
         self.target.sampler.configure(sampling, pool_k)
-        self.meter.clear()
 
     def reset(self) -> None:
         """Make the lane as good as new after a request that did not end well."""

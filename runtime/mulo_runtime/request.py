@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mulo_runtime.conditions import Condition
 from mulo_runtime.meter import Usage
-from mulo_runtime.settings import Method, Sampling
+from mulo_runtime.settings import Fallback, Method, Sampling
 
-__all__ = ["Done", "DraftPreview", "Request", "Result", "RowsPreview", "Statistics", "StreamEvent"]
+__all__ = ["Done", "DraftPreview", "Request", "Result", "RowsPreview", "Statistics", "StreamEvent", "VerifiedPreview"]
 
 _SEED_LIMIT = 2**64
 
@@ -28,6 +28,8 @@ class Request:
         method: how it is decoded; None takes the bundle's MuLo-SD defaults.
         sampling: how tokens are drawn; None takes the bundle's defaults.
         deadline: seconds from now after which the request fails with `DeadlineExceeded`; None waits for ever.
+        priority: requests that wait for a lane are served by it, the highest first; among equals who came first.
+        fallback: when MuLo-SD is given up and for what; None never gives it up.
     """
 
     condition: Condition
@@ -35,10 +37,14 @@ class Request:
     method: Method | None = None
     sampling: Sampling | None = None
     deadline: float | None = None
+    priority: int = 0
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
         if self.seed is not None and not 0 <= self.seed < _SEED_LIMIT:
             raise RequestError("the seed is out of range", found=self.seed, expected="0 to 2**64 - 1")
+        if self.deadline is not None and not 0 <= self.deadline < float("inf"):
+            raise RequestError("the deadline is out of range", found=self.deadline, expected="seconds, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,10 @@ class Statistics:
         engines: passes, queries and seconds by engine; of the whole batch where images were decoded together.
         phases: the same by phase: condition, draft, upsample, verify, resample, resynchronise, decode.
         seconds: wall clock from lane lease to decoded image.
+        pooled_mass: the target's pooled mass of a candidate, on average; None where nothing was verified.
+        abandoned_share: the accepted share at which MuLo-SD was given up for the request's fallback, whose counts the
+            others then are, but for engines, phases and seconds; None where it was not.
+        queue_seconds: how long the request waited for its lane.
     """
 
     rounds: int
@@ -66,6 +76,9 @@ class Statistics:
     engines: Mapping[str, Usage]
     phases: Mapping[str, Usage]
     seconds: float
+    pooled_mass: float | None
+    abandoned_share: float | None
+    queue_seconds: float
 
     @property
     def accepted_share(self) -> float | None:
@@ -115,6 +128,22 @@ class DraftPreview:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class VerifiedPreview:
+    """The candidates of the first `rows` of `total` rows are verified, and those rejected are about to be resampled.
+
+    Attributes:
+        image: final rows and candidates.
+        accept_map: per token 0 not verified, 1 accepted, 2 rejected, 3 resampled beside a rejection; [rows, cols].
+    """
+
+    rows: int
+    total: int
+    image: NDArray[np.uint8]
+    accept_map: NDArray[np.uint8]
+    accepted_share: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RowsPreview:
     """The image so far; its first `rows` of `total` rows of tokens are final."""
 
@@ -131,5 +160,5 @@ class Done:
     result: Result
 
 
-StreamEvent = DraftPreview | RowsPreview | Done
+StreamEvent = DraftPreview | VerifiedPreview | RowsPreview | Done
 """What `Pipeline.stream` yields; `Done` comes last and once."""

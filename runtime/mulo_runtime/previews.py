@@ -1,0 +1,50 @@
+"""Which of the events of an image are shown, and as what."""
+
+from __future__ import annotations
+
+from mulo_runtime.events import Drafted, Event, Verified
+from mulo_runtime.lane import Lane
+from mulo_runtime.request import DraftPreview, RowsPreview, VerifiedPreview
+
+__all__ = ["Preview", "PreviewBudget", "preview"]
+
+Preview = DraftPreview | VerifiedPreview | RowsPreview
+"""A look at an image that is not finished."""
+
+
+class PreviewBudget:
+    """Chooses the events to show: the first draft, then what lies furthest apart in rows.
+
+    Args:
+        rows: rows of the image.
+        previews: how many may be shown; None shows all.
+    """
+
+    def __init__(self, rows: int, previews: int | None) -> None:
+        self._rows, self._left = rows, previews
+        self._shown_rows = 0
+        self._drafted = False
+
+    def takes(self, event: Event) -> bool:
+        """Whether `event` is to be shown; counts it if so."""
+        if self._left is None:
+            return True
+        if self._left == 0:
+            return False
+        if isinstance(event, Drafted):
+            shown, self._drafted = not self._drafted, True
+        else:
+            shown = event.rows >= self._shown_rows + (self._rows - self._shown_rows) / (self._left + 1)
+            self._shown_rows = event.rows if shown else self._shown_rows
+        self._left -= shown
+        return shown
+
+
+def preview(lane: Lane, event: Event) -> Preview:
+    """`event` with the tokens of its first image decoded to pixels, which is not booked on the request."""
+    image = lane.previewer.run(event.tokens)[0].copy()
+    if isinstance(event, Drafted):
+        return DraftPreview(event.rows, image)
+    if isinstance(event, Verified):
+        return VerifiedPreview(event.rows, lane.grid[0], image, event.accept_map[0].copy(), event.accepted_share)
+    return RowsPreview(event.rows, lane.grid[0], image, event.accepted_share)
