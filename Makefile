@@ -22,6 +22,7 @@ test: .venv/test.stamp
 
 build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
+	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) '.[export,cpu,bench]'

@@ -18,13 +18,15 @@ from mulo_engines.memory import available_memory
 
 from mulo_runtime.async_stream import StreamThreads
 from mulo_runtime.batch import Batch, make_batch
+from mulo_runtime.canary import check_canary, read_canary
 from mulo_runtime.capacity import lane_memory
-from mulo_runtime.conditions import ConditionEncoder
+from mulo_runtime.conditions import Condition, ConditionEncoder, Prompt
 from mulo_runtime.defaults import default_method, default_sampling
+from mulo_runtime.engine_loading import close_engines, load_engines
 from mulo_runtime.events import Event
 from mulo_runtime.guard import make_guard
 from mulo_runtime.health import Health, State, probe
-from mulo_runtime.lane import LANE_GRAPHS, Lane
+from mulo_runtime.lane import Lane
 from mulo_runtime.lane_pool import LanePool, Load, Ticket
 from mulo_runtime.previews import PreviewBudget, preview
 from mulo_runtime.request import Done, Request, Result, StreamEvent
@@ -32,10 +34,7 @@ from mulo_runtime.run import Run
 from mulo_runtime.settings import AutoRegressive, Method, ZipAR
 from mulo_runtime.warm_up import warm_lane
 
-__all__ = ["GRAPHS", "Pipeline"]
-
-GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that a pipeline needs engines for."""
+__all__ = ["Pipeline"]
 
 
 class Pipeline:
@@ -113,21 +112,29 @@ class Pipeline:
         bundle = Bundle.open(Path(path), verify="full" if verify else "size")
         held = _held(bundle, methods)
         lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries).require(available_memory())
-        loader = open_backend(backend, threads=threads, spinning=spinning)
-        engines: dict[str, Engine] = {}
+        engines = load_engines(open_backend(backend, threads=threads, spinning=spinning), bundle)
         try:
-            for name in GRAPHS:
-                engines[name] = loader.load(bundle, name)
             return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=held)
         except BaseException:
-            for engine in engines.values():
-                engine.close()
+            close_engines(engines)
             raise
 
     @property
     def words(self) -> Sequence[str]:
         """The words that prompts may use; empty where the bundle brings no prompt encoder."""
         return self._conditions.words
+
+    @property
+    def examples(self) -> Sequence[Condition]:
+        """Conditions to begin with: the prompts that the bundle names, or one that any request might have."""
+        prompt = self.bundle.manifest.prompt
+        texts = prompt.examples if prompt else ()
+        return [Prompt(text) for text in texts] if texts else [self._conditions.example()]
+
+    @property
+    def state(self) -> State:
+        """What the pipeline is there for now."""
+        return self._state
 
     def generate(
         self, request: Request, *, cancel: Signal | None = None, on_event: Callable[[Event], None] | None = None
@@ -214,15 +221,16 @@ class Pipeline:
 
         Raises:
             EngineError: an engine failed; the pipeline counts as failed until it is warmed up again.
+            ParityError: images of fixed seeds are not accepted as the bundle's baseline has it; likewise.
             Busy, PipelineClosed: as they say.
         """
         walked = methods or (AutoRegressive(), ZipAR(), self.method)
-        with self._warming, ExitStack() as leases:
+        with self._warming:
             self._state = "warming"
             try:
-                tickets = [self._pool.enter() for _ in range(self._pool.load().lanes)]
-                for lane in [leases.enter_context(self._pool.lease(ticket)) for ticket in tickets]:
-                    warm_lane(lane, self._conditions, walked, self.sampling)
+                self._warm_lanes(walked)
+                if (baseline := self.bundle.manifest.canary) is not None:
+                    check_canary(read_canary(self.generate, self.examples), baseline)
             except BaseException:
                 self._state = "failed"
                 raise
@@ -264,14 +272,19 @@ class Pipeline:
         self._state = "closed"
         self._pool.close()
         self._threads.close()
-        for engine in self._engines.values():
-            engine.close()
+        close_engines(self._engines)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _warm_lanes(self, methods: Sequence[Method]) -> None:
+        with ExitStack() as leases:
+            tickets = [self._pool.enter() for _ in range(self._pool.load().lanes)]
+            for lane in [leases.enter_context(self._pool.lease(ticket)) for ticket in tickets]:
+                warm_lane(lane, self._conditions, methods, self.sampling)
 
     def _batch(self, requests: Sequence[Request]) -> Batch:
         return make_batch(requests, self._images, self.method, self.sampling)
