@@ -25,11 +25,11 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench]'
+	$(PIP) '.[export,cpu,bench,service]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,torch,tensorrt-rtx,dev]'
+	$(PIP) '.[export,cpu,bench,service,tracing,load,torch,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from threading import Event as Signal
 
+from mulo_runtime.previews import Preview
 from mulo_runtime.request import Done, StreamEvent
 
 __all__ = ["StreamThreads"]
 
-_KEPT = 8
-"""Previews kept for a slow reader; older ones are dropped, for every preview shows the whole image."""
+_KEPT_BYTES = 8 * 2**20
+"""Pixels kept for a slow reader; older previews are dropped, for every preview shows the whole image."""
 
 
 class StreamThreads:
@@ -50,7 +51,7 @@ class _Mailbox:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._filled = loop, asyncio.Event()
-        self._previews: deque[StreamEvent] = deque(maxlen=_KEPT)
+        self._previews = deque[Preview]()
         self._last: Done | BaseException | None = None
 
     def put(self, item: StreamEvent | BaseException) -> None:
@@ -78,6 +79,8 @@ class _Mailbox:
             self._last = item
         else:
             self._previews.append(item)
+            while len(self._previews) > 1 and sum(one.image.nbytes for one in self._previews) > _KEPT_BYTES:
+                self._previews.popleft()
         self._filled.set()
 
 

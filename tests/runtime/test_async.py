@@ -87,6 +87,22 @@ def test_a_reader_that_never_reads_holds_no_lane_and_still_gets_the_image(open_p
     assert [type(event) for event in events[:-1]] == [RowsPreview] * (len(events) - 1)
 
 
+def test_of_the_previews_that_lie_unread_the_oldest_are_dropped(
+    open_pipeline: MakePipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mulo_runtime.async_stream._KEPT_BYTES", 2 * 32 * 32 * 3)
+    pipeline = open_pipeline()
+
+    async def dawdle() -> list[object]:
+        async with aclosing(pipeline.stream_async(request(4, AutoRegressive()))) as events:
+            await anext(events)
+            await free_lanes(pipeline)
+            await asyncio.sleep(0.05)
+            return [getattr(event, "rows", "done") async for event in events]
+
+    assert asyncio.run(dawdle()) == [7, 8, "done"]
+
+
 def test_errors_arrive_in_the_event_loop(faulty_pipeline: tuple[Pipeline, Faults], open_pipeline: MakePipeline) -> None:
     pipeline, faults = faulty_pipeline
     faults.arm(5, EngineError("injected"))
