@@ -8,6 +8,8 @@ from mulo_runtime.request import DraftPreview, RowsPreview, VerifiedPreview
 
 __all__ = ["Preview", "PreviewBudget", "preview"]
 
+_BEFORE = 0.5
+
 Preview = DraftPreview | VerifiedPreview | RowsPreview
 """A look at an image that is not finished."""
 
@@ -22,7 +24,7 @@ class PreviewBudget:
 
     def __init__(self, rows: int, previews: int | None) -> None:
         self._rows, self._left = rows, previews
-        self._shown_rows = 0
+        self._reached = 0.0
         self._drafted = False
 
     def takes(self, event: Event) -> bool:
@@ -34,8 +36,10 @@ class PreviewBudget:
         if isinstance(event, Drafted):
             shown, self._drafted = not self._drafted, True
         else:
-            shown = event.rows >= self._shown_rows + (self._rows - self._shown_rows) / (self._left + 1)
-            self._shown_rows = event.rows if shown else self._shown_rows
+            # What was verified lies just before the same rows, resampled.
+            reached = event.rows - _BEFORE * isinstance(event, Verified)
+            shown = reached >= self._reached + (self._rows - self._reached) / (self._left + 1)
+            self._reached = reached if shown else self._reached
         self._left -= shown
         return shown
 
