@@ -304,7 +304,7 @@ class Pipeline:
             budget = PreviewBudget(lane.grid[0], previews)
             for event in run.events():
                 if budget.takes(event):
-                    yield preview(lane, event)
+                    yield preview(lane, event, run.seconds)
             result = run.results()[0]
         yield Done(result)
 

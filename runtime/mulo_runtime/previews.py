@@ -44,11 +44,12 @@ class PreviewBudget:
         return shown
 
 
-def preview(lane: Lane, event: Event) -> Preview:
-    """`event` with the tokens of its first image decoded to pixels, which is not booked on the request."""
+def preview(lane: Lane, event: Event, seconds: float) -> Preview:
+    """`event`, `seconds` after the lease, its first image decoded to pixels, which is not booked on the request."""
     image = lane.previewer.run(event.tokens)[0].copy()
     if isinstance(event, Drafted):
-        return DraftPreview(event.rows, image)
+        return DraftPreview(event.rows, image, seconds)
     if isinstance(event, Verified):
-        return VerifiedPreview(event.rows, lane.grid[0], image, event.accept_map[0].copy(), event.accepted_share)
-    return RowsPreview(event.rows, lane.grid[0], image, event.accepted_share)
+        accept_map = event.accept_map[0].copy()
+        return VerifiedPreview(event.rows, lane.grid[0], image, accept_map, event.accepted_share, seconds)
+    return RowsPreview(event.rows, lane.grid[0], image, event.accepted_share, seconds)

@@ -121,10 +121,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftPreview:
-    """The draft so far, decoded at low resolution; `rows` of its rows are drafted."""
+    """The draft so far, decoded at low resolution; `rows` of its rows are drafted, `seconds` after the lane's lease."""
 
     rows: int
     image: NDArray[np.uint8]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +135,8 @@ class VerifiedPreview:
     Attributes:
         image: final rows and candidates.
         accept_map: per token 0 not verified, 1 accepted, 2 rejected, 3 resampled beside a rejection; [rows, cols].
+        accepted_share: accepted candidates among those verified so far.
+        seconds: since the lane's lease, without the time of whoever watches.
     """
 
     rows: int
@@ -141,16 +144,18 @@ class VerifiedPreview:
     image: NDArray[np.uint8]
     accept_map: NDArray[np.uint8]
     accepted_share: float | None
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsPreview:
-    """The image so far; its first `rows` of `total` rows of tokens are final."""
+    """The image so far; its first `rows` of `total` rows of tokens are final, `seconds` after the lane's lease."""
 
     rows: int
     total: int
     image: NDArray[np.uint8]
     accepted_share: float | None
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,6 +29,9 @@ class Run:
         lane: a lane that nobody else uses.
         guard: called before every pass; raises to stop.
         queue_seconds: how long the batch waited for the lane.
+
+    Attributes:
+        seconds: wall clock so far, without the time of whoever consumes the events.
     """
 
     def __init__(
@@ -41,7 +44,7 @@ class Run:
     ) -> None:
         self._batch, self._conditions, self._lane, self._guard = batch, conditions, lane, guard
         self._queue_seconds = queue_seconds
-        self._seconds = 0.0
+        self.seconds = 0.0
         self._abandoned_share: float | None = None
 
     def events(self) -> Iterator[Event]:
@@ -49,12 +52,12 @@ class Run:
         self._lane.meter.clear()
         start = perf_counter()
         for event in self._decode():
-            self._seconds += perf_counter() - start
+            self.seconds += perf_counter() - start
             yield event
             start = perf_counter()
         self._lane.meter.phase = "decode"
         self._image = self._lane.decoder.run(self._lane.as_grid(self._outcome.tokens))
-        self._seconds += perf_counter() - start
+        self.seconds += perf_counter() - start
 
     def results(self) -> list[Result]:
         """The finished images."""
@@ -112,7 +115,7 @@ class Run:
             resampled=int(outcome.resampled[index]),
             engines=meter.by_engine(),
             phases=meter.by_phase(),
-            seconds=self._seconds,
+            seconds=self.seconds,
             pooled_mass=float(outcome.mass[index]) / outcome.verified if outcome.verified else None,
             abandoned_share=self._abandoned_share,
             queue_seconds=self._queue_seconds,

@@ -62,12 +62,13 @@ def completed_event(result: Result, prompt: str, size: str) -> CompletedEvent:
 
 def _stage(preview: Preview, total: int) -> MuloPreview:
     if isinstance(preview, DraftPreview):
-        return MuloPreview(stage="draft", rows=preview.rows, total=total)
+        return MuloPreview(stage="draft", rows=preview.rows, total=total, seconds=preview.seconds)
     accept_map = _digits(preview.accept_map) if isinstance(preview, VerifiedPreview) else None
     return MuloPreview(
         stage="rows" if accept_map is None else "verified",
         rows=preview.rows,
         total=preview.total,
+        seconds=preview.seconds,
         accepted_share=preview.accepted_share,
         accept_map=accept_map,
     )

@@ -76,11 +76,15 @@ class ImageRequest(BaseModel):
 
 
 class MuloPreview(BaseModel):
-    """What a partial image shows: a draft, verified candidates with what is about to be resampled, or final rows."""
+    """What a partial image shows: a draft, verified candidates with what is about to be resampled, or final rows.
+
+    `seconds` have passed since the lane's lease, without the time that making partial images takes.
+    """
 
     stage: Literal["draft", "verified", "rows"]
     rows: int
     total: int
+    seconds: float
     accepted_share: float | None = None
     accept_map: list[str] | None = None
 
