@@ -121,6 +121,7 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
         mulo={**defaults.mulo, **{name: given[name] for name in _MULO_NAMES if name in given}},
         skip_parity=given["skip_parity"],
         force=given["force"],
+        examples=defaults.examples,
     )
 
 

@@ -18,6 +18,8 @@ Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mul
 
 _COMMANDS = {
     "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "serve": LazyCommand("mulo_tools.serve", "serve_command", "Serve images over HTTP, with a page.", "cpu,service"),
+    "canary": LazyCommand("mulo_tools.canary", "canary_command", "Tell, or record, how test images are accepted."),
     "inspect": LazyCommand("mulo_tools.inspect", "inspect_command", "Show what a bundle holds and needs."),
     "bench": LazyCommand(
         "mulo_tools.bench.command", "bench_command", "Measure quality and time of every method.", "cpu,export,bench"

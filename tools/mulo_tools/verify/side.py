@@ -15,7 +15,7 @@ from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from mulo_engines.stream import Stream
 from mulo_export.precision import PRECISIONS, Precision
-from mulo_runtime.pipeline import needed_graphs
+from mulo_runtime.engine_loading import needed_graphs
 from numpy.typing import NDArray
 
 __all__ = ["Side", "check_comparable", "tolerance"]
