@@ -27,7 +27,7 @@ MAY_IMPORT = {
 EVERYWHERE = {"numpy", "safetensors", "click", "rich", "PIL"}
 ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
-    "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize"],
+    "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize_for_onnxruntime"],
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
@@ -45,7 +45,13 @@ ONLY_IN = {
     "tensorrt": ["mulo_engines.tensorrt.binding"],
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
     "cuda": ["mulo_engines.tensorrt.gpu"],
-    "pydantic": ["mulo_engines.manifest", "mulo_engines.tensorrt.record", "mulo_tools.bench.report"],
+    "ml_dtypes": ["mulo_export.quantize_for_tensorrt"],
+    "pydantic": [
+        "mulo_export.calibration",
+        "mulo_engines.manifest",
+        "mulo_engines.tensorrt.record",
+        "mulo_tools.bench.report",
+    ],
     "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }

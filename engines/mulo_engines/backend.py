@@ -59,7 +59,7 @@ class OnnxRuntimeBackend(Backend):
             raise EngineMismatch(
                 f"{bundle.path}: the bundle cannot run on the CPU, whose kernels do not compute in bfloat16",
                 found=f"precision {bundle.manifest.precision}",
-                expected="fp32, fp16, int8 or int4",
+                expected="any other precision",
                 fix="export it again with another --precision, or run it on a GPU",
             )
         path = bundle.graph(graph)

@@ -11,7 +11,7 @@ from mulo_engines.backend import open_backend
 from mulo_engines.bundle import Bundle, describe_file
 from mulo_engines.cache_slots import SLOT_ALIGNMENT, model_buffers, recommended_buffers
 from mulo_engines.child import Report, run_in_child
-from mulo_engines.errors import RequestError
+from mulo_engines.errors import BuildError, RequestError
 from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, available_memory, plan_memory
 from mulo_engines.signature import graph_signature
@@ -31,6 +31,7 @@ from mulo_engines.tensorrt.record import (
 
 from mulo_export.graphs.builder import with_fixed_sizes
 from mulo_export.options import CompileOptions
+from mulo_export.precision import TENSORRT_FORMS
 from mulo_export.publish import publication
 
 __all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle", "plan_job", "plan_sizes"]
@@ -56,12 +57,13 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
 
     Raises:
         EngineUnavailable: the builder is not installed, or does not start on this machine.
-        BuildError: a graph is refused.
+        BuildError: a graph is refused, or the bundle is in the form of another backend.
         EngineMismatch: a graph is not what the manifest says.
         OutOfMemory: the memory does not suffice; refused beforehand where that is known.
         BundleError: another process is building the same engines.
         RequestError: see `plan_sizes`.
     """
+    _refuse_form(bundle)
     binding, manifest = load_binding(backend), bundle.manifest
     sizes = plan_sizes(manifest, options)
     gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
@@ -92,6 +94,18 @@ def check_onnxruntime(bundle: Bundle) -> None:
     backend = open_backend("onnxruntime", threads=1)
     for graph in bundle.manifest.graphs:
         backend.load(bundle, graph.name).close()
+
+
+def _refuse_form(bundle: Bundle) -> None:
+    """Refuse a precision that only ONNX Runtime reads, before the parser refuses node by node."""
+    form = TENSORRT_FORMS.get(bundle.manifest.precision)
+    if form is not None:
+        raise BuildError(
+            f"{bundle.path}: the weights are in the form of ONNX Runtime, which NVIDIA's parser rejects",
+            found=f"precision {bundle.manifest.precision}",
+            expected=f"precision {form}, or one without integers",
+            fix=f"export the bundle again with --precision {form}",
+        )
 
 
 def _detect(_: Report) -> Gpu | None:

@@ -33,6 +33,7 @@ class ExportOptions:
         pool_k_max: codebook neighbours that the sampler can pool over.
         sampling: default sampling parameters, by the names of the runtime's `Sampling`.
         mulo: default switches of MuLo-SD, by the names of the runtime's `MuloSD`.
+        calibration: file of what enters the linear layers, which are then computed in codes; None keeps them out of it.
         skip_parity: publish without comparing the graphs with their references; recorded in the manifest.
         force: replace a bundle that is there already.
     """
@@ -41,6 +42,7 @@ class ExportOptions:
     pool_k_max: int
     sampling: Mapping[str, float | int]
     mulo: Mapping[str, float | int | str | bool | None]
+    calibration: Path | None = None
     skip_parity: bool = False
     force: bool = False
 

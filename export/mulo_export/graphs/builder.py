@@ -41,8 +41,18 @@ _TYPES = {
     "int32": onnx.TensorProto.INT32,
     "uint8": onnx.TensorProto.UINT8,
     "bool": onnx.TensorProto.BOOL,
+    "int8": onnx.TensorProto.INT8,
+    "int4": onnx.TensorProto.INT4,
+    "float8e4m3fn": onnx.TensorProto.FLOAT8E4M3FN,
 }
-RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+RECORD_TYPES = {
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8e4m3fn",
+    "I64": "int64",
+    "I8": "int8",
+}
 """The type that a graph has for a safetensors type."""
 _RAW_TYPES: Mapping[int, str] = {
     onnx.TensorProto.FLOAT: "F32",
@@ -78,10 +88,15 @@ class GraphBuilder:
         tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(data).reshape(data.shape))
         return self._store(tensor)
 
-    def weight(self, record: TensorRecord, location: str, shape: Sequence[int] | None = None) -> Value:
-        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory."""
+    def weight(
+        self, record: TensorRecord, location: str, shape: Sequence[int] | None = None, dtype: str | None = None
+    ) -> Value:
+        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory.
+
+        Its shape and type are the record's, unless they are given.
+        """
         if record.name not in self._initializers:
-            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[RECORD_TYPES[record.dtype]])
+            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[dtype or RECORD_TYPES[record.dtype]])
             tensor.dims.extend(record.shape if shape is None else shape)
             _leave_outside(tensor, record, location)
             self._initializers[record.name] = tensor
@@ -104,6 +119,10 @@ class GraphBuilder:
     def cast(self, value: Value, dtype: str, name: str | None = None) -> Value:
         """`value` as `dtype`, called `name` where given."""
         return self.op("Cast", value, name=name, to=_TYPES[dtype])
+
+    def quantize(self, value: Value, scale: Value, dtype: str) -> Value:
+        """`value` / `scale`, rounded to codes of `dtype` around 0."""
+        return self.op("QuantizeLinear", value, scale, output_dtype=_TYPES[dtype])
 
     def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
         """`value` cut along `axis` into parts of the given sizes."""
