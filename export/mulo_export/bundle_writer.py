@@ -21,7 +21,7 @@ from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.publish import publication
-from mulo_export.quantize_for_tensorrt import Amax, quantize_weights
+from mulo_export.quantize_for_tensorrt import Amax, quantize_weights, quantized_inputs
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
 
@@ -38,7 +38,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         ParityError: a graph differs from its reference, or its check died.
     """
     with publication(destination, force=options.force) as folder:
-        amax = {} if options.calibration is None else _calibrated(sources, options.calibration)
+        amax = {} if options.calibration is None else _calibrated(sources, options.precision, options.calibration)
         written = _write_weights(folder, sources, options.precision, amax, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
         write_graphs(folder, sources, weights, options.pool_k_max)
@@ -55,9 +55,10 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
     return manifest
 
 
-def _calibrated(sources: Sources, path: Path) -> dict[str, Amax]:
-    """What enters the linear layers of both models, according to the calibration at `path`."""
-    calibration = read_calibration(path)
+def _calibrated(sources: Sources, precision: Precision, path: Path) -> dict[str, Amax]:
+    """The inputs of linear layers of both models that become codes, according to the calibration at `path`."""
+    calibration, codes = read_calibration(path), PRECISIONS[precision].codes
+    assert codes is not None
     for role in ("drafter", "target"):
         found, expected = calibration.role(role).checkpoint, hash_file(sources.checkpoints[role].path).sha256
         if found != expected:
@@ -67,7 +68,7 @@ def _calibrated(sources: Sources, path: Path) -> dict[str, Amax]:
                 expected=f"SHA-256 {expected}, that of {sources.checkpoints[role].path}",
                 fix="calibrate again with `mulo calibrate` on a bundle of these checkpoints",
             )
-    return {role: calibration.role(role).amax for role in ("drafter", "target")}
+    return {role: quantized_inputs(calibration.role(role).inputs, codes) for role in ("drafter", "target")}
 
 
 def _write_weights(

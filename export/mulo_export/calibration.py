@@ -1,4 +1,4 @@
-"""The file of a calibration: the largest magnitude that entered every linear layer while real images were drawn."""
+"""The file of a calibration: how large what entered every linear layer was while real images were drawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mulo_engines.errors import CheckpointError
 from mulo_engines.manifest import Count, Name, Sha256
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-__all__ = ["Calibration", "RoleCalibration", "read_calibration"]
+__all__ = ["Calibration", "InputRange", "RoleCalibration", "read_calibration"]
 
 _HOW = "make one with `mulo calibrate`"
 Magnitude = Annotated[float, Field(ge=0)]
@@ -19,16 +19,23 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class InputRange(_Record):
+    """How large what entered one layer was: the largest magnitude, and the root of the mean square."""
+
+    amax: Magnitude
+    rms: Magnitude
+
+
 class RoleCalibration(_Record):
     """What entered the linear layers of one model.
 
     Attributes:
         checkpoint: SHA-256 of the checkpoint whose layers these are.
-        amax: the largest magnitude by the name of the layer's weight.
+        inputs: by the name of the layer's weight.
     """
 
     checkpoint: Sha256
-    amax: dict[Name, Magnitude]
+    inputs: dict[Name, InputRange]
 
 
 class Calibration(_Record):

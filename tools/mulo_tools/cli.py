@@ -28,6 +28,9 @@ _COMMANDS = {
     "bench-torch": LazyCommand(
         "mulo_tools.bench.torch_baseline", "torch_command", "Compare plain decoding with PyTorch.", "cpu,bench,torch"
     ),
+    "calibrate": LazyCommand(
+        "mulo_tools.calibrate", "calibrate_command", "Measure what enters linear layers, for 8 bits.", "cpu,export"
+    ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),

@@ -24,6 +24,7 @@ __all__ = [
     "save_model",
     "signature",
     "with_fixed_sizes",
+    "with_input_ranges",
 ]
 
 OPSET = 24
@@ -166,6 +167,34 @@ def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def with_input_ranges(path: Path, prefix: str, output: str) -> tuple[bytes, list[str]]:
+    """The model at `path`, serialised without its weights, that also tells how large the inputs of its Gemms are.
+
+    Args:
+        path: the model.
+        prefix: how the names of the weights begin whose Gemms are meant.
+        output: what the added output is called: float32 [2, L], the largest magnitudes and the mean squares.
+
+    Returns:
+        The model and the names of the L weights.
+    """
+    model = onnx.load(path, load_external_data=False)
+    kept = {tensor.name for tensor in model.graph.initializer if tensor.name.startswith(prefix)}
+    gemms = [node for node in model.graph.node if node.op_type == "Gemm" and node.input[1] in kept]
+    observer = GraphBuilder(output)
+    entering = [observer.cast(node.input[0], "float32") for node in gemms]
+    largest = [observer.op("ReduceMax", observer.op("Abs", value), keepdims=1) for value in entering]
+    squares = [observer.op("ReduceMean", observer.op("Mul", value, value), keepdims=1) for value in entering]
+    shape = observer.constant([2, len(gemms)], "int64")
+    observer.op("Reshape", observer.op("Concat", *largest, *squares, axis=0), shape, name=output)
+    observer.output(output, output, "float32", [2, len(gemms)])
+    added = observer.graph()
+    model.graph.node.extend(added.node)
+    model.graph.initializer.extend(added.initializer)
+    model.graph.output.extend(added.output)
+    return bytes(model.SerializeToString(deterministic=True)), [node.input[1] for node in gemms]
 
 
 def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:
