@@ -68,6 +68,10 @@ _PLANS = [
     click.option("--queries", type=click.IntRange(1), default=256, show_default=True, help="Most queries of a pass."),
     click.option("--drafter-slots", type=click.IntRange(1), help="Length of the drafter's cache  [default: as needed]"),
     click.option("--target-slots", type=click.IntRange(1), help="Length of the target's cache  [default: as needed]"),
+    click.option("--drafter-short-slots", type=click.IntRange(1), help="S of a second plan, for the first rows."),
+    click.option(
+        "--target-short-slots", type=click.IntRange(1), help="Likewise; a second plan holds the weights again."
+    ),
 ]
 _SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
 _COMPUTED_CODES = ("int8", "float8e4m3fn")

@@ -56,6 +56,8 @@ class CompileOptions:
         queries: the largest number of queries of one pass.
         drafter_slots: S of the drafter's cache; None is what the bundle's recommended settings need.
         target_slots: S of the target's cache, likewise.
+        drafter_short_slots: S of a second, shorter cache of the drafter, with a plan of its own; None is none.
+        target_short_slots: likewise, of the target.
         engines: where the engines are put; None is inside the bundle.
     """
 
@@ -63,4 +65,6 @@ class CompileOptions:
     queries: int = 256
     drafter_slots: int | None = None
     target_slots: int | None = None
+    drafter_short_slots: int | None = None
+    target_short_slots: int | None = None
     engines: Path | None = None

@@ -14,8 +14,9 @@ from mulo_engines.child import run_in_child
 from mulo_engines.tensorrt.build import BuildResult, BuildSettings, build_plan
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.checkpoints.llamagen import TransformerConfig
-from mulo_export.compilation import plan_job, plan_sizes
+from mulo_export.compilation import plan_job
 from mulo_export.options import CompileOptions
+from mulo_export.plan_sizes import plan_sizes
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.sources import read_source_tokenizer, read_source_transformer, read_sources
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
