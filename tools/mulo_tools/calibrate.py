@@ -38,21 +38,30 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--out", type=_FILE, required=True, help="Where the calibration is written.")
 @click.option("--images", default=64, show_default=True, type=click.IntRange(1), help="Images that are drawn.")
-@click.option("--condition", "conditions", type=_FILE, multiple=True, metavar="FILE.npz", help="Shown; repeatable.")
+@click.option("--prompt", "prompts", multiple=True, help="What they show; repeatable.")
+@click.option("--condition", "conditions", type=_FILE, multiple=True, metavar="FILE.npz", help="Likewise.")
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the first; the next follow."
 )
 @click.option("--threads", default=0, show_default=True, type=click.IntRange(0), help="0 takes every core.")
 def calibrate_command(
-    bundle: Path, out: Path, images: int, conditions: tuple[Path, ...], seed: int, threads: int
+    bundle: Path,
+    out: Path,
+    images: int,
+    prompts: tuple[str, ...],
+    conditions: tuple[Path, ...],
+    seed: int,
+    threads: int,
 ) -> None:
     """Draw images with BUNDLE, by its MuLo-SD and plainly in turn, and note the largest inputs of its linear layers.
 
     `mulo-export ... --precision fp8 --calibration FILE`, or int8-tensorrt, makes a bundle of the same checkpoints that
-    multiplies in 8 bits. Without --condition, images show prompts or classes that the bundle knows.
+    multiplies in 8 bits. Images show each class in turn or, of the shipped family, prompts that nothing is scored on,
+    where neither --prompt nor --condition says otherwise.
     """
     opened = _opened(bundle)
-    shown = _conditions(opened.manifest, conditions)
+    given = [*map(Prompt, prompts), *map(read_condition, conditions)]
+    shown = given or _known_conditions(opened.manifest)
     loader = open_backend("onnxruntime", threads=threads)
     observed = {role: ObservedEngine.load(opened, role, threads=threads) for role in _ROLES}
     engines = {name: observed.get(name) or loader.load(opened, name) for name in GRAPHS}
@@ -82,12 +91,10 @@ def _opened(path: Path) -> Bundle:
     return bundle
 
 
-def _conditions(manifest: Manifest, files: Sequence[Path]) -> Sequence[Condition]:
-    """What the images show, over and over."""
-    if files:
-        return [read_condition(path) for path in files]
+def _known_conditions(manifest: Manifest) -> Sequence[Condition]:
+    """What images show where nothing is given."""
     if manifest.prompt is not None:
         return [Prompt(scene.caption) for scene in scenes_of(TUNING_SEEDS[:_PROMPTS])]
     if manifest.condition.classes is not None:
         return [ClassId(number) for number in range(manifest.condition.classes)]
-    raise click.UsageError("this bundle knows no prompts and no classes: give --condition")
+    raise click.UsageError("this bundle knows no prompts and no classes: give --condition, more than one is better")
