@@ -13,7 +13,15 @@ from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import BuildError, EngineMismatch
 from mulo_engines.signature import Signature, check_signature
 
-__all__ = ["check_network", "decompose_attention", "in_place_pairs", "layers", "parse_network", "unconsumed_inputs"]
+__all__ = [
+    "check_network",
+    "declared_spec",
+    "decompose_attention",
+    "in_place_pairs",
+    "layers",
+    "parse_network",
+    "unconsumed_inputs",
+]
 
 _DTYPES: Mapping[str, type[np.generic]] = {
     "FLOAT": np.float32,
@@ -88,6 +96,20 @@ def in_place_pairs(library: Any, network: Any) -> dict[str, str]:
     return {layer.get_input(0).name: layer.get_output(0).name for layer in updates}
 
 
+def declared_spec(name: str, kind: str, shape: tuple[int, ...]) -> TensorSpec:
+    """The declaration of a tensor of a network or an engine, whose `kind` is the library's name of its type.
+
+    Raises:
+        EngineMismatch: no graph of a bundle has a tensor like this.
+    """
+    if kind not in _DTYPES:
+        raise EngineMismatch(
+            f"{name}: no graph of a bundle has a type like this", found=kind, expected=", ".join(_DTYPES)
+        )
+    sizes = (f"{name}.{axis}" if size < 0 else size for axis, size in enumerate(shape))
+    return TensorSpec(name, np.dtype(_DTYPES[kind]), tuple(sizes))
+
+
 def decompose_attention(library: Any, network: Any) -> None:
     """Allow every attention to be built of several kernels."""
     for layer in layers(network):
@@ -116,13 +138,7 @@ def _outputs(network: Any) -> Iterator[tuple[str, TensorSpec]]:
 
 
 def _declared(tensor: Any) -> tuple[str, TensorSpec]:
-    kind = tensor.dtype.name
-    if kind not in _DTYPES:
-        raise EngineMismatch(
-            f"{tensor.name}: no graph of a bundle has a type like this", found=kind, expected=", ".join(_DTYPES)
-        )
-    shape = (f"{tensor.name}.{axis}" if size < 0 else size for axis, size in enumerate(tensor.shape))
-    return tensor.name, TensorSpec(tensor.name, np.dtype(_DTYPES[kind]), tuple(shape))
+    return tensor.name, declared_spec(tensor.name, tensor.dtype.name, tuple(tensor.shape))
 
 
 def _cache_pairs(signature: Signature) -> dict[str, str]:
