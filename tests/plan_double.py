@@ -1,79 +1,222 @@
-"""A loaded plan as TensorRT describes it, without a GPU: it says of itself what its fields say."""
+"""TensorRT's run side without a GPU: plans that name a graph, which ONNX Runtime computes on the stub driver's memory.
+
+The classes have the methods of the library's own that mulo calls, by the same names of methods and arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from mulo_engines.engine import TensorSpec
-from mulo_engines.signature import Signature
-from mulo_engines.tensorrt.profiles import Profile, Shapes, input_shapes
+import numpy as np
+import tensorrt_rtx
+from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
+from mulo_engines.signature import Signature, graph_signature
+from mulo_engines.tensorrt.engine_set import engines_root, set_folder
+from mulo_engines.tensorrt.gpu import detect_gpu
+from mulo_engines.tensorrt.profiles import Profile, graph_profiles, input_shapes, static_sizes
+from mulo_engines.tensorrt.record import EngineRecord, EngineSetRecord, GpuRecord, ProfileRecord, write_record
+from mulo_export.options import CompileOptions
+from mulo_export.plan_sizes import plan_sizes
+from numpy.typing import NDArray
 
-__all__ = ["PlanDouble"]
+__all__ = ["CudaEngine", "ExecutionContext", "PlanLibrary", "Runtime", "write_plans"]
 
-_KINDS = {"float32": "FLOAT", "float16": "HALF", "uint16": "BF16", "int64": "INT64", "uint8": "UINT8", "bool": "BOOL"}
+_KINDS = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "bool": "BOOL", "uint8": "UINT8"}
+SCRATCH = 4096
 
 
-@dataclass
-class PlanDouble:
-    """Stands for an `ICudaEngine`; its public names are a part of that class's.
+def write_plans(bundle: Bundle, options: CompileOptions) -> Path:
+    """Engines of `bundle` for this machine's GPU, whose plans hold the name of their graph."""
+    sizes, version, gpu = plan_sizes(bundle.manifest, options), tensorrt_rtx.__version__, detect_gpu()
+    folder = set_folder(engines_root(bundle.path), "tensorrt-rtx", version, gpu)
+    folder.mkdir(parents=True)
+    files, engines = {file.path: file for file in bundle.manifest.files}, []
+    for graph in bundle.manifest.graphs:
+        (folder / f"{graph.name}.plan").write_text(graph.name)
+        signature = graph_signature(bundle.manifest, graph.name)
+        profiles = graph_profiles(bundle.manifest, graph.name, sizes)
+        engines.append(
+            EngineRecord(
+                graph=graph.name,
+                source=files[graph.file],
+                weights=tuple(files[path] for path in graph.weights),
+                plan=describe_file(folder, f"{graph.name}.plan"),
+                slots=static_sizes(graph.name, sizes).get("S"),
+                profiles=tuple(ProfileRecord(name=profile.name, sizes=dict(profile.sizes)) for profile in profiles),
+                in_place=in_place(signature),
+                attention="none",
+                activation_bytes=SCRATCH,
+                build_seconds=1.0,
+                build_peak_bytes=1,
+            )
+        )
+    record = EngineSetRecord(
+        backend="tensorrt-rtx",
+        builder_version=version,
+        gpu=GpuRecord.of(gpu),
+        precision=bundle.manifest.precision,
+        images=options.images,
+        queries=sizes.target.queries,
+        engines=tuple(engines),
+    )
+    write_record(record, folder)
+    return folder
 
-    Attributes:
-        _library: whose enumerations it answers with.
-        _signature: its inputs and outputs.
-        _profiles: their sizes.
-        _aliases: the input whose memory an output shares.
-        _sizes: bytes of device memory by profile.
-        _host: tensors that must lie on the host.
-        _vectorized: tensors whose values do not lie in order.
-    """
 
-    _library: Any
-    _signature: Signature
-    _profiles: tuple[Profile, ...]
-    _aliases: Mapping[str, str]
-    _sizes: tuple[int, ...]
-    _host: frozenset[str] = frozenset()
-    _vectorized: frozenset[str] = frozenset()
-    _specs: dict[str, TensorSpec] = field(init=False)
+def in_place(signature: Signature) -> dict[str, str]:
+    """What a builder updates in place: the caches."""
+    names = [spec.name for spec in signature.inputs if "_cache." in spec.name]
+    return {name: name.replace("_cache.", "_cache_out.") for name in names}
 
-    def __post_init__(self) -> None:
-        self._specs = {spec.name: spec for spec in (*self._signature.inputs, *self._signature.outputs)}
 
-    @property
-    def num_io_tensors(self) -> int:
-        return len(self._specs)
+class PlanLibrary:
+    """What mulo uses of the library: its own names, but for the runtime."""
 
-    @property
-    def num_optimization_profiles(self) -> int:
-        return len(self._profiles)
+    TensorIOMode = tensorrt_rtx.TensorIOMode
+    TensorLocation = tensorrt_rtx.TensorLocation
+    TensorFormat = tensorrt_rtx.TensorFormat
+    ExecutionContextAllocationStrategy = tensorrt_rtx.ExecutionContextAllocationStrategy
+    ILogger = tensorrt_rtx.ILogger
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle = bundle
+        self.engines: dict[str, CudaEngine] = {}
+        self.break_engine: Callable[[CudaEngine], None] = lambda engine: None
+        self.unreadable: set[str] = set()
+
+    def Runtime(self, logger: Any) -> Runtime:
+        return Runtime(self, logger)
+
+
+class Runtime:
+    """Double of `tensorrt.Runtime`."""
+
+    def __init__(self, library: PlanLibrary, logger: Any) -> None:
+        self._library, self._logger = library, logger
+
+    def deserialize_cuda_engine(self, serialized_engine: Any) -> CudaEngine | None:
+        name = bytes(serialized_engine).decode(errors="replace")
+        if name in self._library.unreadable:
+            self._logger.log(tensorrt_rtx.ILogger.Severity.ERROR, "the engine is not of this version")
+            return None
+        engine = self._library.engines[name] = CudaEngine(self._library.bundle, name)
+        self._library.break_engine(engine)
+        return engine
+
+
+class CudaEngine:
+    """Double of `tensorrt.ICudaEngine`: one graph, whose caches have the length of the plan."""
+
+    def __init__(self, bundle: Bundle, name: str) -> None:
+        signature = graph_signature(bundle.manifest, name)
+        record = _record(bundle, name)
+        self.name, self._slots = name, record.slots
+        self.inputs = {spec.name: spec for spec in signature.inputs}
+        self.specs = self.inputs | {spec.name: spec for spec in signature.outputs}
+        self.aliases = {output: source for source, output in in_place(signature).items()}
+        self._profiles = record.profiles
+        self.num_io_tensors, self.num_optimization_profiles = len(self.specs), len(record.profiles)
+        self.graph = OnnxRuntimeEngine.load(bundle.graph(name), name=name, threads=1)
+        self.contexts: list[ExecutionContext] = []
+        self.enqueues = True
 
     def get_tensor_name(self, index: int) -> str:
-        return list(self._specs)[index]
+        return list(self.specs)[index]
 
     def get_tensor_mode(self, name: str) -> Any:
-        mode = self._library.TensorIOMode
-        return mode.INPUT if self._specs[name] in self._signature.inputs else mode.OUTPUT
+        return tensorrt_rtx.TensorIOMode.INPUT if name in self.inputs else tensorrt_rtx.TensorIOMode.OUTPUT
 
     def get_tensor_dtype(self, name: str) -> Any:
-        return getattr(self._library.DataType, _KINDS[str(self._specs[name].dtype)])
+        return getattr(tensorrt_rtx.DataType, _KINDS[self.specs[name].dtype.name])
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
-        return tuple(-1 if isinstance(size, str) else size for size in self._specs[name].shape)
+        fixed = {"S": self._slots or -1}
+        return tuple(fixed.get(size, -1) if isinstance(size, str) else size for size in self.specs[name].shape)
 
     def get_tensor_location(self, name: str) -> Any:
-        return self._library.TensorLocation.HOST if name in self._host else self._library.TensorLocation.DEVICE
+        return tensorrt_rtx.TensorLocation.DEVICE
 
     def get_tensor_format(self, name: str) -> Any:
-        order = self._library.TensorFormat
-        return order.CHW32 if name in self._vectorized else order.LINEAR
+        return tensorrt_rtx.TensorFormat.LINEAR
 
-    def get_tensor_profile_shape(self, name: str, profile_index: int) -> Shapes:
-        return input_shapes(self._profiles[profile_index], self._specs[name])
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
+        profile = self._profiles[profile_index]
+        return list(input_shapes(Profile(profile.name, profile.sizes), self.inputs[name]))
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
-        return self._aliases.get(name)
+        return self.aliases.get(name)
 
     def get_device_memory_size_for_profile_v2(self, profile_index: int) -> int:
-        return self._sizes[profile_index]
+        return SCRATCH - profile_index
+
+    def create_execution_context(self, strategy: Any) -> ExecutionContext:
+        assert strategy == tensorrt_rtx.ExecutionContextAllocationStrategy.USER_MANAGED
+        self.contexts.append(ExecutionContext(self))
+        return self.contexts[-1]
+
+
+class ExecutionContext:
+    """Double of `tensorrt.IExecutionContext`; a run happens when it is enqueued.
+
+    Attributes:
+        runs: handles of the streams that it was enqueued on.
+        scratch: address and size of the memory that it was given.
+        profile: the profile that was selected.
+        binds: how often an address was set.
+    """
+
+    def __init__(self, engine: CudaEngine) -> None:
+        self._engine = engine
+        self.runs: list[int] = []
+        self.scratch: tuple[int, int] | None = None
+        self.profile, self.binds = -1, 0
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._addresses: dict[str, int] = {}
+
+    def set_device_memory(self, memory: int, size: int) -> None:
+        self.scratch = memory, size
+
+    def set_optimization_profile_async(self, profile_index: int, stream_handle: int) -> bool:
+        self.profile = profile_index
+        return stream_handle > 0 and profile_index < self._engine.num_optimization_profiles
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        self._shapes[name] = shape
+        return name in self._engine.inputs
+
+    def set_tensor_address(self, name: str, memory: int) -> bool:
+        self.binds += 1
+        self._addresses[name] = memory
+        return name in self._engine.specs
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        blank = {spec.name: np.zeros(self._shapes[spec.name], spec.dtype) for spec in self._engine.inputs.values()}
+        return self._engine.graph.run_once(blank)[name].shape
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        assert self.scratch is not None
+        self.runs.append(stream_handle)
+        inputs = {
+            name: _array(self._addresses[name], self._shapes[name], spec.dtype)
+            for name, spec in self._engine.inputs.items()
+        }
+        for name, output in self._engine.graph.run_once(inputs).items():
+            ctypes.memmove(self._addresses[name], np.ascontiguousarray(output).ctypes.data, output.nbytes)
+        return self._engine.enqueues
+
+
+def _array(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not size:
+        return np.zeros(shape, dtype)
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(address), dtype).reshape(shape)
+
+
+def _record(bundle: Bundle, name: str) -> EngineRecord:
+    (path,) = engines_root(bundle.path).glob("*/engine.json")
+    record = EngineSetRecord.model_validate_json(path.read_bytes())
+    return next(engine for engine in record.engines if engine.graph == name)

@@ -27,7 +27,11 @@ MAY_IMPORT = {
 EVERYWHERE = {"numpy", "safetensors", "click", "rich", "PIL"}
 ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
-    "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize_for_onnxruntime"],
+    "onnxruntime": [
+        "mulo_engines.onnxruntime.cuda_engine",
+        "mulo_engines.onnxruntime.engine",
+        "mulo_export.quantize_for_onnxruntime",
+    ],
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
@@ -44,7 +48,7 @@ ONLY_IN = {
     ],
     "tensorrt": ["mulo_engines.tensorrt.binding"],
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
-    "cuda": ["mulo_engines.tensorrt.gpu"],
+    "cuda": ["mulo_engines.cuda.stream", "mulo_engines.tensorrt.gpu"],
     "ml_dtypes": ["mulo_export.quantize_for_tensorrt"],
     "pydantic": [
         "mulo_export.calibration",

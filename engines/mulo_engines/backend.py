@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
 
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineMismatch, EngineUnavailable
+from mulo_engines.memory import available_memory
 from mulo_engines.signature import check_signature, graph_signature
+from mulo_engines.stream import Stream
 
-__all__ = ["BACKEND_NAMES", "Backend", "OnnxRuntimeBackend", "open_backend"]
+__all__ = ["Backend", "Limits", "OnnxRuntimeBackend", "refuse_bfloat16"]
 
-BACKEND_NAMES = ("onnxruntime",)
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For what a bundle's engines were compiled.
+
+    Attributes:
+        images: N, the most images that are decoded together.
+        queries: the most queries of one pass.
+    """
+
+    images: int
+    queries: int
 
 
 class Backend(ABC):
-    """One way to run graphs, with its settings."""
+    """One way to run graphs, with its settings.
+
+    Attributes:
+        on_device: whether engines run on a device, on memory of its streams.
+    """
+
+    on_device: ClassVar[bool] = False
 
     def load(self, bundle: Bundle, graph: str) -> Engine:
         """Load `graph` of `bundle`; the engine is called like the graph.
@@ -32,6 +53,32 @@ class Backend(ABC):
             engine.close()
             raise
         return engine
+
+    def new_stream(self) -> Stream:
+        """A stream of the device where engines run; of those that run on the host there is none.
+
+        Raises:
+            EngineUnavailable: engines run on the host.
+        """
+        raise EngineUnavailable(f"{type(self).__name__} runs on the host, which has no streams")
+
+    def limits(self, bundle: Bundle) -> Limits | None:
+        """For what the engines of `bundle` were compiled; None where they serve any size.
+
+        Raises:
+            EngineError: they cannot be used.
+        """
+        del bundle
+        return None
+
+    def available_memory(self) -> int | None:
+        """Bytes that are free where engines and buffers lie; None where that is not known."""
+        return available_memory()
+
+    def scratch_bytes(self, bundle: Bundle) -> int:
+        """Bytes that the engines of `bundle` need for each stream beside weights and buffers, as far as is known."""
+        del bundle
+        return 0
 
     @abstractmethod
     def _load(self, bundle: Bundle, graph: str) -> Engine:
@@ -55,23 +102,21 @@ class OnnxRuntimeBackend(Backend):
         self._engine_class, self._threads, self._spinning = OnnxRuntimeEngine, threads, spinning
 
     def _load(self, bundle: Bundle, graph: str) -> Engine:
-        if "bfloat16" in (bundle.manifest.drafter.cache_dtype, bundle.manifest.target.cache_dtype):
-            raise EngineMismatch(
-                f"{bundle.path}: the bundle cannot run on the CPU, whose kernels do not compute in bfloat16",
-                found=f"precision {bundle.manifest.precision}",
-                expected="any other precision",
-                fix="export it again with another --precision, or run it on a GPU",
-            )
+        refuse_bfloat16(bundle, "on the CPU, whose kernels do not compute in bfloat16")
         path = bundle.graph(graph)
         return self._engine_class.load(path, name=graph, threads=self._threads, spinning=self._spinning)
 
 
-def open_backend(name: str, *, threads: int = 0, spinning: bool = True) -> Backend:
-    """The backend called `name`; see its class for the settings.
+def refuse_bfloat16(bundle: Bundle, where: str) -> None:
+    """Refuse a bundle that computes in bfloat16.
 
     Raises:
-        EngineUnavailable: there is no such backend, or its library is not installed.
+        EngineMismatch: it does.
     """
-    if name not in BACKEND_NAMES:
-        raise EngineUnavailable("there is no such backend", found=name, expected=", ".join(BACKEND_NAMES))
-    return OnnxRuntimeBackend(threads, spinning=spinning)
+    if "bfloat16" in (bundle.manifest.drafter.cache_dtype, bundle.manifest.target.cache_dtype):
+        raise EngineMismatch(
+            f"{bundle.path}: the bundle cannot run {where}",
+            found=f"precision {bundle.manifest.precision}",
+            expected="any other precision",
+            fix="export it again with another --precision, or run it by TensorRT",
+        )

@@ -12,10 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_engines.errors import EngineError, ShapeError
+from mulo_engines.stream import DeviceArray
 
-__all__ = ["Buffers", "Call", "Engine", "TensorSpec", "address", "check_buffers", "check_inputs", "closed_error"]
+__all__ = [
+    "Buffer",
+    "Buffers",
+    "Call",
+    "Engine",
+    "TensorSpec",
+    "address",
+    "check_buffers",
+    "check_inputs",
+    "closed_error",
+    "device_arrays",
+    "host_arrays",
+]
 
-Buffers = Mapping[str, NDArray[Any]]
+Buffer = NDArray[Any] | DeviceArray
+"""Memory where the engine runs: of the host for an engine on the CPU, else of the device."""
+Buffers = Mapping[str, Buffer]
 """Arrays by the name of the graph's input or output that they serve."""
 
 
@@ -42,7 +57,7 @@ class Call(ABC):
 
     @abstractmethod
     def run(self) -> None:
-        """Read the input buffers, run the graph, write the output buffers.
+        """Read the input buffers, run the graph, write the output buffers; on a device, enqueue that.
 
         Raises:
             EngineError: the graph failed or the engine was closed; the output buffers are undefined.
@@ -74,7 +89,7 @@ class Engine(ABC):
         return self._bind(buffers)
 
     @abstractmethod
-    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+    def run_once(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Run on `inputs` and return newly allocated outputs; convenient, and far slower than a bound call.
 
         Raises:
@@ -97,9 +112,33 @@ class Engine(ABC):
         self.close()
 
 
-def address(buffer: NDArray[Any]) -> int:
+def address(buffer: Buffer) -> int:
     """The address of the buffer's first byte, by which two views of the same memory are known."""
-    return int(buffer.__array_interface__["data"][0])
+    return buffer.address if isinstance(buffer, DeviceArray) else int(buffer.__array_interface__["data"][0])
+
+
+def host_arrays(engine: Engine, buffers: Buffers) -> dict[str, NDArray[Any]]:
+    """`buffers`, all of which lie in the host's memory.
+
+    Raises:
+        ShapeError: one does not.
+    """
+    arrays = {name: buffer for name, buffer in buffers.items() if isinstance(buffer, np.ndarray)}
+    if len(arrays) < len(buffers):
+        raise _misplaced(engine, sorted(buffers.keys() - arrays.keys()), "the host's memory, where the engine runs")
+    return arrays
+
+
+def device_arrays(engine: Engine, buffers: Buffers) -> dict[str, DeviceArray]:
+    """`buffers`, all of which were allocated by one stream.
+
+    Raises:
+        ShapeError: one was not.
+    """
+    arrays = {name: buffer for name, buffer in buffers.items() if isinstance(buffer, DeviceArray)}
+    if len(arrays) < len(buffers) or len({id(array.stream) for array in arrays.values()}) > 1:
+        raise _misplaced(engine, sorted(buffers), "the device's memory, all of one stream")
+    return arrays
 
 
 def closed_error(name: str) -> EngineError:
@@ -124,7 +163,8 @@ def check_buffers(engine: Engine, buffers: Buffers) -> None:
     """
     _check(engine.name, {**engine.inputs, **engine.outputs}, buffers)
     for name in engine.outputs:
-        if not buffers[name].flags.writeable:
+        buffer = buffers[name]
+        if isinstance(buffer, np.ndarray) and not buffer.flags.writeable:
             raise ShapeError(f"{engine.name}: the buffer of output {name!r} is read-only", fix="bind a writable array")
     _check_overlaps(engine, buffers)
 
@@ -143,7 +183,7 @@ def _check(engine: str, specs: Mapping[str, TensorSpec], buffers: Buffers) -> di
     return symbols
 
 
-def _check_one(engine: str, spec: TensorSpec, buffer: NDArray[Any], symbols: dict[str, int]) -> None:
+def _check_one(engine: str, spec: TensorSpec, buffer: Buffer, symbols: dict[str, int]) -> None:
     """Check one buffer; `symbols` are the dimensions known so far, to which this buffer's are added."""
     fits = buffer.dtype == spec.dtype and buffer.ndim == len(spec.shape)
     for wanted, size in zip(spec.shape, buffer.shape, strict=False):
@@ -155,7 +195,7 @@ def _check_one(engine: str, spec: TensorSpec, buffer: NDArray[Any], symbols: dic
             found=f"{buffer.dtype} {list(buffer.shape)}",
             expected=f"{spec}{' with ' + known if known else ''}",
         )
-    if not buffer.flags.c_contiguous:
+    if isinstance(buffer, np.ndarray) and not buffer.flags.c_contiguous:
         raise ShapeError(
             f"{engine}: the buffer of {spec.name!r} is not C-contiguous",
             found=f"strides {buffer.strides} for shape {buffer.shape}",
@@ -185,6 +225,13 @@ def _in_place(names: list[str], written: list[str], buffers: Buffers) -> bool:
     """Whether the `names` of one memory are one input and one output that see it alike."""
     first, last = buffers[names[0]], buffers[names[-1]]
     return len(names) == 2 and len(written) == 1 and (first.dtype, first.shape) == (last.dtype, last.shape)
+
+
+def _misplaced(engine: Engine, names: list[str], expected: str) -> ShapeError:
+    return ShapeError(
+        f"{engine.name}: the buffers of {', '.join(map(repr, names))} lie where the engine cannot use them",
+        expected=expected,
+    )
 
 
 def _overlap(engine: Engine, names: list[str]) -> ShapeError:

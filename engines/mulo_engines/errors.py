@@ -8,6 +8,7 @@ MuloError                     exit code 1
 │   ├── EngineStale           a compiled engine is not of this bundle, builder or machine
 │   ├── ShapeError            a buffer does not fit the graph's declared shape or type
 │   ├── OutOfMemory           memory that was asked for is not there
+│   ├── DeviceFailed          the GPU failed; this process cannot use it any more
 │   └── NonFiniteError        an engine produced NaN or infinity
 ├── RequestError              exit code 2: the request cannot be served as it is
 │   └── PromptError           the prompt cannot be encoded
@@ -33,6 +34,7 @@ __all__ = [
     "Cancelled",
     "CheckpointError",
     "DeadlineExceeded",
+    "DeviceFailed",
     "EngineError",
     "EngineMismatch",
     "EngineStale",
@@ -98,6 +100,10 @@ class ShapeError(EngineError):
 
 class OutOfMemory(EngineError):
     """Memory that was asked for is not there."""
+
+
+class DeviceFailed(EngineError):
+    """The GPU failed in a way that no later call of this process survives: the process has to be started again."""
 
 
 class NonFiniteError(EngineError):

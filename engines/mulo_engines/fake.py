@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, address, check_inputs, closed_error
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, address, check_inputs, closed_error, host_arrays
 from mulo_engines.errors import OutOfMemory, ShapeError
 
 __all__ = ["Compute", "FakeEngine"]
@@ -54,7 +54,7 @@ class FakeEngine(Engine):
         self._compute, self._delay, self._memory_limit = compute, delay, memory_limit
         self._failures = dict(failures or {})
 
-    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+    def run_once(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """See `Engine.run_once`; every symbol of an output's shape must occur in an input's."""
         symbols = check_inputs(self, inputs)
         outputs = {name: np.zeros(_shape(self.name, spec, symbols), spec.dtype) for name, spec in self.outputs.items()}
@@ -70,9 +70,9 @@ class FakeEngine(Engine):
         needed = sum({address(buffer): buffer.nbytes for buffer in buffers.values() if buffer.size}.values())
         if self._memory_limit is not None and needed > self._memory_limit:
             raise OutOfMemory(f"{self.name}: the buffers do not fit", found=needed, expected=self._memory_limit)
-        return _FakeCall(self, buffers)
+        return _FakeCall(self, host_arrays(self, buffers))
 
-    def _perform(self, buffers: Buffers) -> None:
+    def _perform(self, buffers: Mapping[str, NDArray[Any]]) -> None:
         self._refuse_closed()
         written = {address(buffers[name]) for name in self.outputs if buffers[name].size}
         index = len(self.calls)
@@ -90,7 +90,7 @@ class FakeEngine(Engine):
 
 
 class _FakeCall(Call):
-    def __init__(self, engine: FakeEngine, buffers: Buffers) -> None:
+    def __init__(self, engine: FakeEngine, buffers: Mapping[str, NDArray[Any]]) -> None:
         self._engine, self._buffers = engine, dict(buffers)
 
     def run(self) -> None:

@@ -38,6 +38,10 @@ class MemoryPlan:
         """Bytes altogether."""
         return sum(self.parts.values())
 
+    def plus(self, part: str, size: int) -> MemoryPlan:
+        """This plan and `size` bytes for `part`."""
+        return MemoryPlan({**self.parts, part: size})
+
     def __str__(self) -> str:
         rows = [*self.parts.items(), ("total", self.total)]
         return "\n".join(f"{size / 2**20:12,.1f} MiB  {name}" for name, size in rows)

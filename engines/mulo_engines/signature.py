@@ -160,8 +160,15 @@ def _feed() -> Signature:
         _tensor("new_tokens", "int64", "N", "R"),
         _tensor("write_positions", "int64", "N", "R"),
         _tensor("read_positions", "int64", "N", "Q"),
+        _tensor("probability", "float32", "N", "R"),
+        _tensor("witness", "float32", "N"),
     )
-    return Signature(inputs, (_tensor("token_log_out", "int64", "N", "L"), _tensor("token_ids", "int64", "B", "Q")))
+    outputs = (
+        _tensor("token_log_out", "int64", "N", "L"),
+        _tensor("token_ids", "int64", "B", "Q"),
+        _tensor("witness_out", "float32", "N"),
+    )
+    return Signature(inputs, outputs)
 
 
 _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {

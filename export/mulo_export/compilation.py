@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle, describe_file
 from mulo_engines.child import Report, run_in_child
 from mulo_engines.errors import BuildError

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mulo_engines import cache_slots
 from mulo_engines.cache_slots import Grid, model_buffers
+from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
@@ -31,6 +32,21 @@ class LaneSizes:
     target: ModelBuffers
     drafter: ModelBuffers
 
+    def with_slots(self, lengths: Mapping[str, int | str]) -> LaneSizes:
+        """These sizes with the caches of "target" and "drafter" as long as their engines have them.
+
+        Args:
+            lengths: S by model; a symbol where an engine takes any.
+
+        Raises:
+            RequestError: an engine's cache is too short for the methods.
+        """
+        return replace(
+            self,
+            target=_with_length("target", self.target, lengths["target"]),
+            drafter=_with_length("drafter", self.drafter, lengths["drafter"]),
+        )
+
 
 def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> LaneSizes:
     """Sizes that hold every one of `methods` with passes of at most `queries` queries."""
@@ -46,6 +62,19 @@ def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> L
         target=model_buffers(prefix, target, queries),
         drafter=model_buffers(prefix, drafter, queries),
     )
+
+
+def _with_length(model: str, buffers: ModelBuffers, length: int | str) -> ModelBuffers:
+    if isinstance(length, str):
+        return buffers
+    if length < buffers.slots:
+        raise RequestError(
+            f"the {model}'s engine was compiled for a shorter cache than the methods need",
+            found=f"{length} slots",
+            expected=f"{buffers.slots} slots",
+            fix=f"mulo-export build ... --{model}-slots {buffers.slots}, or open the pipeline with fewer methods",
+        )
+    return replace(buffers, slots=length)
 
 
 def target_slots(method: Method, grid: Grid, ratio: int) -> int:

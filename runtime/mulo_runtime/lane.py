@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from mulo_engines.engine import Engine
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
+from mulo_engines.stream import Stream
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance import PooledMass
 from mulo_runtime.capacity import drafter_slots, lane_sizes, target_slots
+from mulo_runtime.device.parts import DeviceParts
+from mulo_runtime.lane_parts import HostParts, LaneParts
 from mulo_runtime.meter import Meter
 from mulo_runtime.model import CachedModel
-from mulo_runtime.pixels import GridGraph
-from mulo_runtime.sampler import SamplerBuffers
+from mulo_runtime.pixels import Scale
 from mulo_runtime.settings import Method, MuloSD, Sampling
+from mulo_runtime.stretch import Stretch
 
 __all__ = ["LANE_GRAPHS", "Lane"]
 
@@ -33,6 +38,7 @@ class Lane:
         images: N, how many images are decoded together.
         queries: the largest number of queries of one pass.
         methods: the methods that the buffers must hold.
+        stream: the lane's, where the engines run on a device; the graph "feed" is needed then, too.
 
     Attributes:
         target, drafter: the models.
@@ -46,28 +52,38 @@ class Lane:
     """
 
     def __init__(
-        self, engines: Mapping[str, Engine], manifest: Manifest, images: int, queries: int, methods: Sequence[Method]
+        self,
+        engines: Mapping[str, Engine],
+        manifest: Manifest,
+        images: int,
+        queries: int,
+        methods: Sequence[Method],
+        stream: Stream | None = None,
     ) -> None:
         self.meter = Meter()
+        self._stream = stream
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
-        self._sizes = sizes = lane_sizes(manifest, methods, queries)
+        lengths = {name: engines[name].inputs["k_cache.0"].shape[2] for name in ("target", "drafter")}
+        self._sizes = sizes = lane_sizes(manifest, methods, queries).with_slots(lengths)
         self.queries = sizes.queries
-        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary)
-        models = engines, images, manifest.condition.length, self._buffers, self.meter
-        self.target = CachedModel("target", manifest.target, sizes.target, *models)
-        self.drafter = CachedModel("drafter", manifest.drafter, sizes.drafter, *models)
-        self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
-        self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
-        self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
-        self.previewer = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, Meter())
+        self._parts: LaneParts = (
+            HostParts(engines, manifest, sizes, images, self.meter)
+            if stream is None
+            else DeviceParts(engines, manifest, sizes, images, self.meter, stream)
+        )
+        self.target, self.drafter = self._parts.model("target"), self._parts.model("drafter")
+        self.upsampler = self._parts.grid_graph("upsampler", Scale(self.ratio), self.meter)
+        self.downsampler = self._parts.grid_graph("downsampler", Scale(1, self.ratio), self.meter)
+        self.decoder = self._parts.grid_graph("decoder", Scale(manifest.pixels_per_token), self.meter)
+        self.previewer = self._parts.grid_graph("decoder", Scale(manifest.pixels_per_token), Meter())
         self._pool_k_max = manifest.pool_k_max
 
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers of the models and their samplers."""
-        return self.target.nbytes + self.drafter.nbytes + self._buffers.nbytes
+        return self.target.nbytes + self.drafter.nbytes + self._parts.nbytes
 
     def prepare(self, sampling: Sampling, method: Method) -> None:
         """Set the lane up for a request.
@@ -94,14 +110,50 @@ class Lane:
                     expected=f"at most {self._pool_k_max}",
                     fix="lower pool_k, or export the bundle with a larger --pool-k-max",
                 )
-            self.drafter.sampler.configure(method.draft_sampling(sampling), pool_k=1)
-        self.target.sampler.configure(sampling, pool_k)
+            self.drafter.passes.configure(method.draft_sampling(sampling), pool_k=1)
+        self.target.passes.configure(sampling, pool_k)
         self.meter.clear()
+
+    def attach(self) -> None:
+        """Let this thread use the lane, which another may have used before."""
+        if self._stream is not None:
+            self._stream.attach()
+
+    @property
+    def slow_runs(self) -> int:
+        """Runs so far that no CUDA graph served, for the warm-up met none of their size; 0 on the host."""
+        return 0 if self._stream is None else self._stream.slow_runs
+
+    @contextmanager
+    def warming(self) -> Iterator[None]:
+        """While it lasts, every size of pass that the lane meets is made ready to run at its fastest."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.attach()
+        self._stream.warming = True
+        try:
+            self._parts.warm([self.target, self.drafter])
+            yield
+        finally:
+            self._stream.warming = False
+
+    def close(self) -> None:
+        """Free the lane's stream, after the engines that run on it were closed."""
+        if self._stream is not None:
+            self._stream.close()
 
     def reset(self) -> None:
         """Make the lane as good as new after a request that did not end well."""
+        self._parts.drain()
         self.target.reset()
         self.drafter.reset()
+
+    def stretch(
+        self, model: CachedModel, tokens: NDArray[np.int64], uniforms: NDArray[np.float32], guard: Callable[[], None]
+    ) -> Stretch:
+        """A stretch of one of this lane's models; see `Stretch`."""
+        return self._parts.stretch(model, tokens, uniforms, guard)
 
     def as_grid(self, tokens: NDArray[Any]) -> NDArray[Any]:
         """View [N, rows * cols] values of the target's grid as [N, rows, cols]."""

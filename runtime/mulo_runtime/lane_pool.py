@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Condition
 from time import monotonic
 
@@ -51,6 +51,12 @@ class LanePool:
             with self._changed:
                 self._free.append(lane)
                 self._changed.notify_all()
+
+    @contextmanager
+    def lease_all(self) -> Iterator[Sequence[Lane]]:
+        """Lease every lane; see `lease`."""
+        with ExitStack() as leases:
+            yield [leases.enter_context(self.lease(None)) for _ in range(self._total)]
 
     def close(self) -> None:
         """Refuse new requests and wait until every lane is back."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Event as Signal
 from time import monotonic, perf_counter
 from typing import Self
 
 import numpy as np
-from mulo_engines.backend import open_backend
+from mulo_engines.backend import Backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
-from mulo_engines.memory import available_memory
+from mulo_engines.stream import Stream
 
 from mulo_runtime.capacity import lane_memory
 from mulo_runtime.conditions import ConditionEncoder
@@ -45,6 +47,7 @@ class Pipeline:
         images: how many images one lane decodes together in `generate_batch`.
         queries: the largest number of queries of one pass.
         methods: the methods that the buffers must hold; None takes plain decoding, ZipAR and the bundle's MuLo-SD.
+        new_stream: makes the stream of a lane, where the engines run on a device.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Pipeline:
         images: int = 1,
         queries: int = 256,
         methods: Sequence[Method] | None = None,
+        new_stream: Callable[[], Stream] | None = None,
     ) -> None:
         self.bundle = bundle
         self.sampling, self.method = default_sampling(bundle.manifest), default_method(bundle.manifest)
@@ -64,7 +68,9 @@ class Pipeline:
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
         held = _held(bundle, methods)
-        self._pool = LanePool([Lane(engines, bundle.manifest, images, queries, held) for _ in range(lanes)], queue)
+        streams = [new_stream() if new_stream else None for _ in range(lanes)]
+        self._lanes = [Lane(engines, bundle.manifest, images, queries, held, stream) for stream in streams]
+        self._pool = LanePool(self._lanes, queue)
 
     @classmethod
     def open(
@@ -72,6 +78,8 @@ class Pipeline:
         path: Path | str,
         *,
         backend: str = "onnxruntime",
+        device: int = 0,
+        compiled: Path | None = None,
         threads: int = 0,
         spinning: bool = True,
         verify: bool = True,
@@ -86,29 +94,45 @@ class Pipeline:
         Args:
             path: the bundle's folder.
             backend: what runs the graphs.
+            device: number of the GPU.
+            compiled: where compiled engines lie; None looks inside the bundle.
             threads: threads of one engine call; 0 takes every core.
             spinning: whether idle threads wait actively; turn it off where cores are shared.
             verify: whether every file's SHA-256 is compared with the manifest, not only its size.
             lanes: how many requests are served at once.
             queue: how many more may wait.
             images: how many images one lane decodes together.
-            queries: the largest number of queries of one pass.
+            queries: the largest number of queries of one pass; fewer where the engines were compiled for fewer.
             methods: the methods that the buffers must hold; see the class.
 
         Raises:
+            RequestError: the engines were compiled for fewer images, or for shorter caches.
             BundleError: the bundle is refused.
             OutOfMemory: weights and buffers do not fit the memory that is there; the sum is shown.
             EngineError: an engine cannot be loaded.
         """
         bundle = Bundle.open(Path(path), verify="full" if verify else "size")
         held = _held(bundle, methods)
-        lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries).require(available_memory())
-        loader = open_backend(backend, threads=threads, spinning=spinning)
+        runs = open_backend(backend, threads=threads, spinning=spinning, device=device, engines=compiled)
+        queries = _admitted(runs, bundle, images, queries)
+        plan = lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries)
+        scratch = lanes * runs.scratch_bytes(bundle)
+        (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
         engines: dict[str, Engine] = {}
         try:
-            for name in GRAPHS:
-                engines[name] = loader.load(bundle, name)
-            return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=held)
+            for name in (*GRAPHS, "feed") if runs.on_device else GRAPHS:
+                engines[name] = runs.load(bundle, name)
+            streams = runs.new_stream if runs.on_device else None
+            return cls(
+                bundle,
+                engines,
+                lanes=lanes,
+                queue=queue,
+                images=images,
+                queries=queries,
+                methods=held,
+                new_stream=streams,
+            )
         except BaseException:
             for engine in engines.values():
                 engine.close()
@@ -154,7 +178,7 @@ class Pipeline:
         filled = self._filled(requests)
         until = _until(requests[0])
         with self._pool.lease(until) as lane:
-            run = _Run(self, lane, filled, _guard(until, cancel))
+            run = _Run(self, lane, filled, _guard(until, cancel), watched=on_event is not None)
             for event in run.events():
                 if on_event is not None:
                     on_event(event)
@@ -168,7 +192,7 @@ class Pipeline:
         """
         until = _until(request)
         with self._pool.lease(until) as lane:
-            run = _Run(self, lane, self._filled([request]), _guard(until, cancel))
+            run = _Run(self, lane, self._filled([request]), _guard(until, cancel), watched=True)
             for event in run.events():
                 yield run.preview(event)
             result = run.results()[0]
@@ -182,14 +206,25 @@ class Pipeline:
         """
         walked: list[Method] = list(methods or (AutoRegressive(), self.method))
         walked += [method.with_changes(tau=tau) for method in walked if isinstance(method, MuloSD) for tau in (0, 2)]
-        for method in walked:
-            self.generate(Request(self._conditions.example(), seed=0, method=method))
+        with self._pool.lease_all() as lanes:
+            for lane in lanes:
+                with lane.warming():
+                    self._walk(lane, walked)
+
+    def _walk(self, lane: Lane, methods: Sequence[Method]) -> None:
+        request = Request(self._conditions.example(), seed=0)
+        for method in methods:
+            run = _Run(self, lane, self._filled([replace(request, method=method)]), lambda: None, watched=False)
+            for _ in run.events():
+                pass
 
     def close(self) -> None:
         """Wait for running requests, then free everything; closing again does nothing."""
         self._pool.close()
         for engine in self._engines.values():
             engine.close()
+        for lane in self._lanes:
+            lane.close()
 
     def __enter__(self) -> Self:
         return self
@@ -210,8 +245,16 @@ class Pipeline:
 class _Run:
     """One batch of requests on a leased lane."""
 
-    def __init__(self, pipeline: Pipeline, lane: Lane, requests: Sequence[Request], guard: Callable[[], None]) -> None:
-        self._pipeline, self._lane, self._guard = pipeline, lane, guard
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        lane: Lane,
+        requests: Sequence[Request],
+        guard: Callable[[], None],
+        *,
+        watched: bool,
+    ) -> None:
+        self._pipeline, self._lane, self._guard, self._watched = pipeline, lane, guard, watched
         self._conditions = [request.condition for request in requests]
         self._seeds = [secrets.randbits(63) if request.seed is None else request.seed for request in requests]
         self._method: Method = requests[0].method or pipeline.method
@@ -223,11 +266,14 @@ class _Run:
     def events(self) -> Iterator[Event]:
         """Decode; time spent by whoever consumes the events is not counted."""
         start = perf_counter()
+        self._slow_runs = self._lane.slow_runs
+        self._lane.attach()
         self._lane.prepare(self._sampling, self._method)
         for event in decode(self._lane, self._job(), self._outcome, self._method):
             self._seconds += perf_counter() - start
             yield event
             start = perf_counter()
+            self._lane.attach()
         self._lane.meter.phase = "decode"
         self._image = self._lane.decoder.run(self._lane.as_grid(self._outcome.tokens))
         self._seconds += perf_counter() - start
@@ -252,6 +298,7 @@ class _Run:
             target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in self._seeds]),
             drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in self._seeds]),
             guard=self._guard,
+            watched=self._watched,
         )
 
     def _result(self, index: int) -> Result:
@@ -272,6 +319,7 @@ class _Run:
                 rejected=outcome.verified - accepted,
                 resampled=int(outcome.resampled[index]),
                 engines=meter.by_engine(),
+                slow_runs=self._lane.slow_runs - self._slow_runs,
                 phases=meter.by_phase(),
                 seconds=self._seconds,
             ),
@@ -288,6 +336,21 @@ def _guided(method: Method, sampling: Sampling) -> dict[str, bool]:
     if not isinstance(method, MuloSD):
         return {"target": sampling.guided}
     return {model: sampling.guided and method.guided in ("both", model) for model in ("target", "drafter")}
+
+
+def _admitted(backend: Backend, bundle: Bundle, images: int, queries: int) -> int:
+    """The most queries of a pass that the engines serve, up to `queries`."""
+    limits = backend.limits(bundle)
+    if limits is None:
+        return queries
+    if images > limits.images:
+        raise RequestError(
+            "the engines were compiled for fewer images",
+            found=f"{images} decoded together",
+            expected=f"at most {limits.images}",
+            fix=f"mulo-export build {bundle.path} --images {images}",
+        )
+    return min(queries, limits.queries)
 
 
 def _until(request: Request) -> float | None:

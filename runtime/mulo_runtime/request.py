@@ -54,6 +54,7 @@ class Statistics:
         resampled: tokens drawn by the target in place of a candidate: the rejected and their neighbourhood.
         engines: passes, queries and seconds by engine; of the whole batch where images were decoded together.
         phases: the same by phase: condition, draft, upsample, verify, resample, resynchronise, decode.
+        slow_runs: runs on a GPU that no CUDA graph served, for the warm-up met none of their size.
         seconds: wall clock from lane lease to decoded image.
     """
 
@@ -65,6 +66,7 @@ class Statistics:
     resampled: int
     engines: Mapping[str, Usage]
     phases: Mapping[str, Usage]
+    slow_runs: int
     seconds: float
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from mulo_runtime.meter import Meter
 from mulo_runtime.settings import Sampling
 
-__all__ = ["Draws", "Sampler", "SamplerBuffers"]
+__all__ = ["Draws", "Sampler", "SamplerBuffers", "sampler_scalars", "set_scalars"]
 
 
 class Draws(NamedTuple):
-    """What the sampler made of R queries of N images; views that the next draw overwrites.
+    """What the sampler made of R queries of N images.
 
     Attributes:
         tokens: the drawn tokens; [N, R].
@@ -27,6 +28,39 @@ class Draws(NamedTuple):
     tokens: NDArray[np.int64]
     probability: NDArray[np.float32]
     mass: NDArray[np.float32]
+
+    @classmethod
+    def blank(cls, images: int, rows: int) -> Draws:
+        """Arrays to be filled."""
+        shape = (images, rows)
+        return cls(np.empty(shape, np.int64), np.empty(shape, np.float32), np.empty(shape, np.float32))
+
+    def part(self, start: int, stop: int) -> Draws:
+        """Views of rows start .. stop-1."""
+        place = slice(start, stop)
+        return Draws(self.tokens[:, place], self.probability[:, place], self.mass[:, place])
+
+    def fill(self, made: Draws) -> None:
+        """Copy `made` into these arrays."""
+        self.tokens[...], self.probability[...], self.mass[...] = made
+
+
+def sampler_scalars() -> dict[str, NDArray[Any]]:
+    """The sampler's inputs of no dimensions, by name."""
+    return {
+        "guidance_scale": np.array(1, np.float32),
+        "temperature": np.array(1, np.float32),
+        "top_k": np.array(0, np.int64),
+        "top_p": np.array(1, np.float32),
+        "pool_k": np.array(1, np.int64),
+    }
+
+
+def set_scalars(scalars: Mapping[str, NDArray[Any]], sampling: Sampling, pool_k: int) -> None:
+    """Set how tokens are drawn, and over how many codebook entries masses are pooled."""
+    for name in ("guidance_scale", "temperature", "top_k", "top_p"):
+        scalars[name][...] = getattr(sampling, name)
+    scalars["pool_k"][...] = pool_k
 
 
 class _Bound(NamedTuple):
@@ -78,20 +112,12 @@ class Sampler:
 
     def __init__(self, engine: Engine, buffers: SamplerBuffers, meter: Meter) -> None:
         self._engine, self._buffers, self._meter = engine, buffers, meter
-        self._scalars: dict[str, NDArray[Any]] = {
-            "guidance_scale": np.array(1, np.float32),
-            "temperature": np.array(1, np.float32),
-            "top_k": np.array(0, np.int64),
-            "top_p": np.array(1, np.float32),
-            "pool_k": np.array(1, np.int64),
-        }
+        self._scalars = sampler_scalars()
         self._calls: dict[tuple[int, int], _Bound] = {}
 
     def configure(self, sampling: Sampling, pool_k: int) -> None:
         """Set how tokens are drawn from now on, and over how many codebook entries masses are pooled."""
-        for name in ("guidance_scale", "temperature", "top_k", "top_p"):
-            self._scalars[name][...] = getattr(sampling, name)
-        self._scalars["pool_k"][...] = pool_k
+        set_scalars(self._scalars, sampling, pool_k)
 
     def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
         """Where a pass writes the logits of `rows` queries; [B, R, V]."""
@@ -99,6 +125,8 @@ class Sampler:
 
     def draw(self, halves: int, candidates: NDArray[np.int64] | None, uniforms: NDArray[np.float32]) -> Draws:
         """Draw from the logits that the last pass wrote for the bucket that holds R = uniforms.shape[1] queries.
+
+        The draws are views that the next draw overwrites.
 
         Args:
             halves: 2 with guidance, else 1.
@@ -111,10 +139,7 @@ class Sampler:
             bound.candidates[:, :wanted] = candidates
         bound.uniforms[:, :wanted] = uniforms
         self._meter.run(self._engine.name, bound.call, self._buffers.images * wanted)
-        tokens, probability, mass = bound.draws
-        if tokens.shape[1] == wanted:
-            return bound.draws
-        return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted])
+        return bound.draws if bound.draws.tokens.shape[1] == wanted else bound.draws.part(0, wanted)
 
     def draw_one(self, halves: int, uniform: float) -> tuple[int, float]:
         """The token of a lone query of a lone image, and a probability that is finite if the logits are."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mulo_engines.backend import BACKEND_NAMES, Backend, open_backend
+from mulo_engines.backend import Backend
+from mulo_engines.backends import BACKEND_NAMES, open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine, TensorSpec
 from mulo_engines.errors import BundleError, EngineMismatch, EngineUnavailable
@@ -41,6 +42,7 @@ def test_a_graph_of_a_bundle_is_loaded_and_runs(bundle: Bundle, spinning: bool) 
     with open_backend("onnxruntime", threads=1, spinning=spinning).load(bundle, "feed") as engine:
         assert engine.name == "feed"
         inputs = {"token_log": LOG, "new_tokens": np.array([[9]]), "write_positions": np.array([[3]])}
+        inputs |= {"probability": np.ones((1, 1), np.float32), "witness": np.ones(1, np.float32)}
         outputs = engine.run_once({**inputs, "read_positions": np.array([[3, 1]])})
     assert outputs["token_log_out"].tolist() == [[5, 6, 7, 9]]
     assert outputs["token_ids"].tolist() == [[9, 6], [9, 6]]

@@ -11,6 +11,11 @@ from mulo_engines.errors import EngineError
 from mulo_export.graphs.feed import feed_graph
 
 LOG = np.arange(12).reshape(2, 6)
+ONES = np.ones(2, np.float32)
+
+
+def sums(rows: int) -> dict[str, np.ndarray]:
+    return {"probability": np.full((2, rows), 0.25, np.float32), "witness": ONES}
 
 
 @pytest.mark.parametrize("guidance", [True, False])
@@ -20,6 +25,7 @@ def test_new_tokens_are_written_first_and_then_read_for_every_half(guidance: boo
         "new_tokens": np.array([[50, 51], [60, 61]]),
         "write_positions": np.array([[1, 4], [0, 5]]),
         "read_positions": np.array([[4, 2, 1], [5, 5, 1]]),
+        **sums(2),
     }
     with load_graph(feed_graph(guidance), tmp_path / "feed.onnx") as engine:
         outputs = engine.run_once(inputs)
@@ -29,7 +35,7 @@ def test_new_tokens_are_written_first_and_then_read_for_every_half(guidance: boo
 
 def test_a_step_may_write_nothing_or_read_nothing(tmp_path: Path) -> None:
     nothing = np.zeros((2, 0), np.int64)
-    inputs = {"token_log": LOG, "new_tokens": nothing, "write_positions": nothing, "read_positions": nothing}
+    inputs = {"token_log": LOG, "new_tokens": nothing, "write_positions": nothing, "read_positions": nothing, **sums(0)}
     with load_graph(feed_graph(guidance=True), tmp_path / "feed.onnx") as engine:
         outputs = engine.run_once(inputs)
     assert np.array_equal(outputs["token_log_out"], LOG)
@@ -38,6 +44,16 @@ def test_a_step_may_write_nothing_or_read_nothing(tmp_path: Path) -> None:
 
 def test_a_position_outside_the_log_is_an_error(tmp_path: Path) -> None:
     one = np.zeros((2, 1), np.int64)
-    inputs = {"token_log": LOG, "new_tokens": one, "write_positions": one + 6, "read_positions": one}
+    inputs = {"token_log": LOG, "new_tokens": one, "write_positions": one + 6, "read_positions": one, **sums(1)}
     with load_graph(feed_graph(guidance=True), tmp_path / "feed.onnx") as engine, pytest.raises(EngineError):
         engine.run_once(inputs)
+
+
+def test_what_is_not_finite_is_witnessed_for_its_image_and_for_good(tmp_path: Path) -> None:
+    one = np.zeros((2, 1), np.int64)
+    inputs = {"token_log": LOG, "new_tokens": one, "write_positions": one, "read_positions": one, **sums(1)}
+    inputs["probability"] = np.array([[np.nan], [0.5]], np.float32)
+    with load_graph(feed_graph(guidance=True), tmp_path / "feed.onnx") as engine:
+        first = engine.run_once(inputs)["witness_out"]
+        second = engine.run_once({**inputs, **sums(1), "witness": first})["witness_out"]
+    assert np.array_equal(second, [np.nan, 1.75], equal_nan=True)

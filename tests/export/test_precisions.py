@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import tiny_bundle, tiny_checkpoints, tiny_options, tiny_sources, transformer_tensors
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import CheckpointError, EngineMismatch
 from mulo_export.bundle_writer import write_bundle

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 
 

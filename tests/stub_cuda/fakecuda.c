@@ -12,6 +12,7 @@
  *   FAKECUDA_NAME=...     device name                   FAKECUDA_MEM_MB=143771 reported memory
  *   FAKECUDA_LOG=1|path   log every entry point asked for and called (1 = stderr)
  *   FAKECUDA_LAUNCH=noop  let kernel launches "succeed" FAKECUDA_COUNT=1       number of devices
+ *   FAKECUDA_BREAK=n      the device fails for good after n copies
  *
  * tests/stub_driver.py compiles it and runs functions on it.
  */
@@ -30,11 +31,11 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef uint64_t CUdeviceptr;
 typedef void *H; /* any opaque handle */
-enum { OK = 0, E_VALUE = 1, E_OOM = 2, E_NOTINIT = 3, E_NODEV = 100, E_BADDEV = 101, E_BADCTX = 201, E_NOTFOUND = 500, E_UNSUP = 801 };
+enum { OK = 0, E_VALUE = 1, E_OOM = 2, E_NOTINIT = 3, E_NODEV = 100, E_BADDEV = 101, E_BADCTX = 201, E_NOTFOUND = 500, E_LAUNCH = 719, E_UNSUP = 801 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static FILE *logf_;
-static int cfg_done, cc_major = 9, cc_minor = 0, drv = 13000, ndev = 1, launch_noop;
+static int cfg_done, cc_major = 9, cc_minor = 0, drv = 13000, ndev = 1, launch_noop, copies_left = -1;
 static size_t mem_total = (size_t)143771 << 20;
 static const char *devname = "FAKE NVIDIA H200 (no GPU, test stub)";
 
@@ -47,6 +48,7 @@ static void cfg(void) {
     if ((s = getenv("FAKECUDA_COUNT"))) ndev = atoi(s);
     if ((s = getenv("FAKECUDA_NAME"))) devname = s;
     if ((s = getenv("FAKECUDA_MEM_MB"))) mem_total = (size_t)atoll(s) << 20;
+    if ((s = getenv("FAKECUDA_BREAK"))) copies_left = atoi(s);
     if ((s = getenv("FAKECUDA_LAUNCH"))) launch_noop = !strcmp(s, "noop");
     if ((s = getenv("FAKECUDA_LOG")) && *s) logf_ = !strcmp(s, "1") ? stderr : fopen(s, "a");
     if (logf_) setvbuf(logf_, NULL, _IOLBF, 0);
@@ -180,7 +182,8 @@ API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned f) {
 API CUresult cuMemHostGetFlags(unsigned *f, void *p) { CALL; (void)p; *f = 0; return OK; }
 API CUresult cuMemGetAddressRange_v2(CUdeviceptr *b, size_t *n, CUdeviceptr p) { CALL; struct blk *x = mfind(p); if (!x) return E_VALUE; if (b) *b = (uintptr_t)x->p; if (n) *n = x->n; return OK; }
 #define CPY(name, ...) API CUresult name(__VA_ARGS__)
-static CUresult cp(uintptr_t d, uintptr_t s, size_t n, const char *w) { lg("call %s(%zu)", w, n); if (n) memmove((void *)d, (const void *)s, n); return OK; }
+static CUresult broken(void) { cfg(); return copies_left == 0 ? E_LAUNCH : OK; }
+static CUresult cp(uintptr_t d, uintptr_t s, size_t n, const char *w) { lg("call %s(%zu)", w, n); if (broken()) return E_LAUNCH; if (copies_left > 0) copies_left--; if (n) memmove((void *)d, (const void *)s, n); return OK; }
 CPY(cuMemcpy, CUdeviceptr d, CUdeviceptr s, size_t n) { return cp(d, s, n, __func__); }
 CPY(cuMemcpyAsync, CUdeviceptr d, CUdeviceptr s, size_t n, H st) { (void)st; return cp(d, s, n, __func__); }
 CPY(cuMemcpyHtoD_v2, CUdeviceptr d, const void *s, size_t n) { return cp(d, (uintptr_t)s, n, __func__); }
@@ -228,7 +231,7 @@ API CUresult cuMemPoolSetAccess(H p, const void *d, size_t n) { CALL; (void)p; (
 API CUresult cuStreamCreate(H *s, unsigned f) { CALL; (void)f; *s = mk(); return OK; }
 API CUresult cuStreamCreateWithPriority(H *s, unsigned f, int p) { CALL; (void)f; (void)p; *s = mk(); return OK; }
 API CUresult cuStreamDestroy_v2(H s) { CALL; free(s); return OK; }
-API CUresult cuStreamSynchronize(H s) { CALL; (void)s; return OK; }
+API CUresult cuStreamSynchronize(H s) { CALL; (void)s; return broken(); }
 API CUresult cuStreamQuery(H s) { CALL; (void)s; return OK; }
 API CUresult cuStreamWaitEvent(H s, H e, unsigned f) { CALL; (void)s; (void)e; (void)f; return OK; }
 API CUresult cuStreamGetFlags(H s, unsigned *f) { CALL; (void)s; *f = 1; return OK; }
@@ -261,7 +264,7 @@ API CUresult cuLaunchHostFunc(H s, void (*fn)(void *), void *u) { CALL; (void)s;
 API CUresult cuEventCreate(H *e, unsigned f) { CALL; (void)f; *e = mk(); return OK; }
 API CUresult cuEventRecord(H e, H s) { CALL; (void)s; clock_gettime(CLOCK_MONOTONIC, (struct timespec *)e); return OK; }
 API CUresult cuEventRecordWithFlags(H e, H s, unsigned f) { (void)f; return cuEventRecord(e, s); }
-API CUresult cuEventSynchronize(H e) { CALL; (void)e; return OK; }
+API CUresult cuEventSynchronize(H e) { CALL; (void)e; return broken(); }
 API CUresult cuEventQuery(H e) { CALL; (void)e; return OK; }
 API CUresult cuEventDestroy_v2(H e) { CALL; free(e); return OK; }
 API CUresult cuEventElapsedTime_v2(float *ms, H a, H b) { CALL; struct timespec *x = a, *y = b; *ms = (y->tv_sec - x->tv_sec) * 1e3f + (y->tv_nsec - x->tv_nsec) / 1e6f; return OK; }
@@ -298,7 +301,7 @@ API CUresult cuLaunchKernel(H f, unsigned a, unsigned b, unsigned c, unsigned d,
 API CUresult cuLaunchKernelEx(const void *c, H f, void **p, void **x) { CALL; (void)c; (void)f; (void)p; (void)x; return launch_noop ? OK : E_UNSUP; }
 API CUresult cuLaunchCooperativeKernel(H f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned sh, H s, void **p) { CALL; (void)f;(void)a;(void)b;(void)c;(void)d;(void)e;(void)g;(void)sh;(void)s;(void)p; return launch_noop ? OK : E_UNSUP; }
 
-API CUresult cuGetErrorName(CUresult e, const char **s) { *s = e == 0 ? "CUDA_SUCCESS" : e == E_UNSUP ? "CUDA_ERROR_NOT_SUPPORTED" : e == E_NOTFOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_(fakecuda)"; return OK; }
+API CUresult cuGetErrorName(CUresult e, const char **s) { *s = e == 0 ? "CUDA_SUCCESS" : e == E_OOM ? "CUDA_ERROR_OUT_OF_MEMORY" : e == E_LAUNCH ? "CUDA_ERROR_LAUNCH_FAILED" : e == E_UNSUP ? "CUDA_ERROR_NOT_SUPPORTED" : e == E_NOTFOUND ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_(fakecuda)"; return OK; }
 API CUresult cuGetErrorString(CUresult e, const char **s) { return cuGetErrorName(e, s); }
 /* Private driver tables are not imitated, on purpose: nothing built on the CUDA runtime comes up on this stub;
    driver-API clients never ask for them. */

@@ -12,7 +12,7 @@ import pytest
 from bundles import tiny_bundle
 from click.testing import CliRunner, Result
 from conftest import MakeBundle
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import MuloError
 from mulo_export import cli

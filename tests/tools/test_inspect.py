@@ -11,7 +11,7 @@ from bundles import tiny_bundle
 from click.testing import Result
 from conftest import MakeBundle
 from engine_sets import write_engine_set
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.tensorrt.engine_set import engines_root
 from mulo_runtime import AutoRegressive, MuloSD, ZipAR

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest

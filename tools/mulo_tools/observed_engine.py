@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,7 +62,7 @@ class ObservedEngine(Engine):
         found = (InputRange(amax=amax, rms=rms) for amax, rms in pairs)
         return dict(zip(self._layers, found, strict=True))
 
-    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+    def run_once(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """See `Engine.run_once`."""
         outputs = self._inner.run_once(inputs)
         self._seen.add(outputs.pop(_RANGES))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs, closed_error
+from mulo_engines.cuda.failures import failure
+from mulo_engines.engine import Buffers, Call, Engine, TensorSpec, check_inputs, closed_error, host_arrays
 from mulo_engines.errors import EngineError, EngineMismatch, EngineUnavailable, OutOfMemory
 
 try:
@@ -19,7 +21,7 @@ except ImportError as error:
         "ONNX Runtime is not installed", fix="pip install 'mulo[cpu]', or 'mulo[gpu]' on a machine with an NVIDIA GPU"
     ) from error
 
-__all__ = ["OnnxRuntimeEngine"]
+__all__ = ["OnnxRuntimeEngine", "node_spec", "session_failure", "session_options"]
 
 _FATAL = 4
 """Log severity: every failure is raised as an exception, so that nothing less needs to be printed."""
@@ -47,8 +49,8 @@ class OnnxRuntimeEngine(Engine):
     def __init__(self, name: str, session: ort.InferenceSession) -> None:
         super().__init__(
             name,
-            [_spec(name, node) for node in session.get_inputs()],
-            [_spec(name, node) for node in session.get_outputs()],
+            [node_spec(name, node) for node in session.get_inputs()],
+            [node_spec(name, node) for node in session.get_outputs()],
         )
         self._session: ort.InferenceSession | None = session
         self._calls: weakref.WeakSet[_OnnxRuntimeCall] = weakref.WeakSet()
@@ -72,25 +74,24 @@ class OnnxRuntimeEngine(Engine):
             EngineMismatch: an input or output has a type that ONNX Runtime does not run on the CPU.
             OutOfMemory: the weights do not fit the memory.
         """
-        options = ort.SessionOptions()
-        options.log_severity_level = _FATAL
+        options = session_options()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
         options.add_session_config_entry("session.disable_prepacking", str(int(not packed)))
         try:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise _translated(error, f"{name}: {path} cannot be loaded") from error
+            raise session_failure(error, f"{name}: {path} cannot be loaded") from error
         return cls(name, session)
 
-    def run_once(self, inputs: Buffers) -> dict[str, NDArray[Any]]:
+    def run_once(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """See `Engine.run_once`."""
         session = self._open_session()
         check_inputs(self, inputs)
         try:
             return dict(zip(self.outputs, session.run(list(self.outputs), dict(inputs)), strict=True))
         except Exception as error:
-            raise _translated(error, f"{self.name}: the graph failed") from error
+            raise session_failure(error, f"{self.name}: the graph failed") from error
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -99,7 +100,7 @@ class OnnxRuntimeEngine(Engine):
         self._session = None
 
     def _bind(self, buffers: Buffers) -> Call:
-        call = _OnnxRuntimeCall(self.name, self._open_session(), self, buffers)
+        call = _OnnxRuntimeCall(self.name, self._open_session(), self, host_arrays(self, buffers))
         self._calls.add(call)
         return call
 
@@ -110,7 +111,9 @@ class OnnxRuntimeEngine(Engine):
 
 
 class _OnnxRuntimeCall(Call):
-    def __init__(self, name: str, session: ort.InferenceSession, engine: Engine, buffers: Buffers) -> None:
+    def __init__(
+        self, name: str, session: ort.InferenceSession, engine: Engine, buffers: Mapping[str, NDArray[Any]]
+    ) -> None:
         self._name = name
         self._buffers = dict(buffers)
         self._binding = session.io_binding()
@@ -127,7 +130,7 @@ class _OnnxRuntimeCall(Call):
         except EngineError:
             raise
         except Exception as error:
-            raise _translated(error, f"{self._name}: the graph failed") from error
+            raise session_failure(error, f"{self._name}: the graph failed") from error
 
     def release(self) -> None:
         """Let go of the session and the buffers; the next run fails."""
@@ -140,7 +143,19 @@ class _OnnxRuntimeCall(Call):
         self._buffers.clear()
 
 
-def _spec(engine: str, node: ort.NodeArg) -> TensorSpec:
+def session_options() -> ort.SessionOptions:
+    """Options of every session."""
+    options = ort.SessionOptions()
+    options.log_severity_level = _FATAL
+    return options
+
+
+def node_spec(engine: str, node: ort.NodeArg) -> TensorSpec:
+    """The declaration of an input or output of a session.
+
+    Raises:
+        EngineMismatch: it has a type that no backend of ONNX Runtime runs.
+    """
     if node.type not in _DTYPES:
         raise EngineMismatch(
             f"{engine}: the type of {node.name!r} cannot be run by ONNX Runtime on the CPU",
@@ -152,8 +167,9 @@ def _spec(engine: str, node: ort.NodeArg) -> TensorSpec:
     return TensorSpec(node.name, _DTYPES[node.type], tuple(shape))
 
 
-def _translated(error: Exception, what: str) -> EngineError:
+def session_failure(error: Exception, what: str) -> EngineError:
+    """What a session's error is to be raised as."""
     message = str(error)
     if isinstance(error, MemoryError) or any(known in message for known in _MEMORY_MESSAGES):
         return OutOfMemory(what, found=message, fix="free memory, use fewer lanes, or a smaller batch")
-    return EngineError(what, found=message)
+    return failure(what, message)

@@ -25,8 +25,8 @@ class Gpu:
     free_bytes: int
 
 
-def detect_gpu() -> Gpu | None:
-    """The first GPU, or None where there is no GPU, no driver, or nothing installed that asks it."""
+def detect_gpu(index: int = 0) -> Gpu | None:
+    """GPU number `index`, or None where there is no such GPU, no driver, or nothing installed that asks it."""
     if find_spec("cuda") is None or find_spec("cuda.core") is None:
         return None
     from cuda.bindings import driver
@@ -38,7 +38,10 @@ def detect_gpu() -> Gpu | None:
         return None
     if status != driver.CUresult.CUDA_SUCCESS:
         return None
-    device = Device()
+    _, count = driver.cuDeviceGetCount()
+    if index >= count:
+        return None
+    device = Device(index)
     device.set_current()
     _, version = driver.cuDriverGetVersion()
     _, free, _ = driver.cuMemGetInfo()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mulo_engines.cuda.failures import failure
 from mulo_engines.errors import BuildError, EngineError, OutOfMemory
 
-__all__ = ["build_failure", "collecting_logger", "lacks_fused_attention"]
+__all__ = ["build_failure", "collecting_logger", "lacks_fused_attention", "run_failure"]
 
 _FUSING_FAILED = "Myelin"
 """What the part of the builder is called that makes one kernel of an attention."""
@@ -43,7 +44,7 @@ def lacks_fused_attention(errors: Sequence[str]) -> bool:
 
 def build_failure(graph: str, errors: Sequence[str]) -> EngineError:
     """What the failed build of `graph` is to be raised as."""
-    found = "\n            ".join(errors[-_SHOWN:]) or "nothing in the builder's log"
+    found = _last(errors)
     text = " ".join(errors).lower()
     if _NO_KERNEL in text:
         return BuildError(
@@ -62,3 +63,16 @@ def build_failure(graph: str, errors: Sequence[str]) -> EngineError:
         found=found,
         fix="report this with the versions of mulo and of the builder",
     )
+
+
+def run_failure(what: str, errors: Sequence[str]) -> EngineError:
+    """What a plan that cannot be loaded or run is to be raised as."""
+    found = _last(errors)
+    named = failure(what, found)
+    if type(named) is EngineError and any(known in found.lower() for known in _NO_MEMORY):
+        return OutOfMemory(what, found=found, fix="free memory of the GPU, use fewer lanes, or a smaller batch")
+    return named
+
+
+def _last(errors: Sequence[str]) -> str:
+    return "\n            ".join(errors[-_SHOWN:]) or "nothing in the library's log"

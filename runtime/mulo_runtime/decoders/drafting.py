@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.decoders.job import Job
-from mulo_runtime.decoders.steps import feed_span, run_waves
-from mulo_runtime.events import Drafted
+from mulo_runtime.decoders.steps import extend_span, run_waves
 from mulo_runtime.lane import Lane
 from mulo_runtime.regions import island_order, raster_order
 from mulo_runtime.settings import MuloSD
+from mulo_runtime.stretch import Stretch
 from mulo_runtime.waves import Wave, plan_waves
 
 __all__ = ["Drafting"]
@@ -25,6 +24,7 @@ class Drafting:
     """Drafts the low-resolution grid of N images, at once or as rounds need it.
 
     Attributes:
+        rows: rows drafted so far.
         drawn: tokens drawn so far, per image.
     """
 
@@ -32,73 +32,69 @@ class Drafting:
         self._lane, self._job, self._settings = lane, job, settings
         self._rows, self._cols = lane.draft_grid
         self._tokens = np.zeros((len(job.visible), self._rows * self._cols), np.int64)
-        self._drafted_rows = 0
+        self.rows = 0
         self._candidates: Grid | None = None
 
     @property
     def drawn(self) -> int:
         """Tokens drawn so far, per image."""
-        return self._drafted_rows * self._cols
+        return self.rows * self._cols
 
-    def draft(self, rows: int) -> Iterator[Drafted]:
-        """Have the first `rows` rows drafted, and those ahead of them that the upsampler wants to see."""
-        whole = self._settings.draft == "image"
-        wanted = self._rows if whole else min(rows + self._settings.look_ahead, self._rows)
-        if wanted == self._drafted_rows:
-            return
-        plan = _plan(self._drafted_rows, wanted, self._cols, self._settings.draft_window)
-        if self._drafted_rows == 0:
-            self._begin()
-            plan = plan[1:]
-        job = self._job
-        for _ in run_waves(
-            self._lane.drafter, self._tokens, [plan] * len(self._tokens), job.drafter_uniforms, job.guard
-        ):
-            pass
-        self._drafted_rows = wanted
-        yield Drafted(wanted, self._grid().copy())
-
-    def upsample(self, start: int, stop: int) -> Grid:
-        """Candidates for low-resolution rows start .. stop-1; [N, (stop - start) * ratio, cols * ratio].
+    def candidates(self, start: int, stop: int) -> Grid:
+        """Draft what a round needs, and upsample rows start .. stop-1 of it; [N, rows * ratio, cols * ratio].
 
         A whole drafted image is upsampled once; rows are upsampled with `look_ahead` rows around them.
         """
-        ratio, grid = self._lane.ratio, self._grid()
+        ratio = self._lane.ratio
         if self._settings.draft == "image":
             if self._candidates is None:
-                self._candidates = self._lane.upsampler.run(grid)
+                self._candidates = self._draft(self._rows, 0)
             return self._candidates[:, start * ratio : stop * ratio]
         above = max(start - self._settings.look_ahead, 0)
-        candidates = self._lane.upsampler.run(grid[:, above : self._drafted_rows])
+        candidates = self._draft(min(stop + self._settings.look_ahead, self._rows), above)
         return candidates[:, (start - above) * ratio : (stop - above) * ratio]
 
-    def resynchronise(self, image_tokens: Grid, start: int, stop: int) -> None:
-        """Replace rows start .. stop-1 by what became of them, and feed the drafter from the first change on."""
-        if self._settings.draft == "image" or not self._settings.resynchronise:
-            return
-        ratio = self._lane.ratio
-        above = max(start - self._settings.look_ahead, 0)
-        verified = self._lane.as_grid(image_tokens)[:, above * ratio : stop * ratio]
-        rows = self._lane.downsampler.run(verified)[:, start - above :]
+    def resynchronise(self, verified: Grid, start: int, stop: int) -> None:
+        """Replace rows start .. stop-1 by `verified` [N, rows, cols], and feed the drafter from the first change on."""
         begin, end = start * self._cols, stop * self._cols
-        changed = np.flatnonzero((self._tokens[:, begin:end] != rows.reshape(len(rows), -1)).any(0))
+        rows = verified.reshape(len(verified), -1)
+        changed = np.flatnonzero((self._tokens[:, begin:end] != rows).any(0))
         if not len(changed):
             return
-        self._tokens[:, begin:end] = rows.reshape(len(rows), -1)
+        self._tokens[:, begin:end] = rows
         # The last token is left out: the next row's first wave feeds it.
-        span = range(begin + int(changed[0]), self.drawn - 1)
-        job, lane = self._job, self._lane
-        for _ in feed_span(lane.drafter, self._tokens, span, self.drawn, job.drafter_uniforms, lane.queries, job.guard):
-            pass
+        extend_span(self._stretch(), range(begin + int(changed[0]), self.drawn - 1), self._lane.queries)
 
-    def _begin(self) -> None:
-        job = self._job
-        job.guard()
-        first = self._lane.drafter.begin(job.embeds["drafter"], job.visible, None, job.drafter_uniforms[:, :1])
-        self._tokens[:, :1] = first.tokens
+    @property
+    def resynchronises(self) -> bool:
+        """Whether the drafter learns from verified rows."""
+        return self._settings.draft == "rows" and self._settings.resynchronise
 
-    def _grid(self) -> Grid:
+    @property
+    def grid(self) -> Grid:
+        """The draft so far; [N, rows, cols], zero where nothing is drafted."""
         return self._tokens.reshape(len(self._tokens), self._rows, self._cols)
+
+    def _draft(self, rows: int, above: int) -> Grid:
+        """Have the first `rows` rows drafted, and upsample those from row `above` on."""
+        lane, stretch = self._lane, self._stretch()
+        lane.meter.phase = "draft"
+        if rows > self.rows:
+            plan = _plan(self.rows, rows, self._cols, self._settings.draft_window)
+            if self.rows == 0:
+                stretch.begin(self._job.condition("drafter"))
+                plan = plan[1:]
+            run_waves(stretch, [plan] * len(self._tokens))
+            self.rows = rows
+        lane.meter.phase = "upsample"
+        candidates = stretch.map(lane.upsampler, above, rows, self._cols)
+        lane.meter.phase = "draft"
+        stretch.finish()
+        return candidates
+
+    def _stretch(self) -> Stretch:
+        job = self._job
+        return self._lane.stretch(self._lane.drafter, self._tokens, job.drafter_uniforms, job.guard)
 
 
 @lru_cache(maxsize=64)

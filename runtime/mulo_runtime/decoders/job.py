@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mulo_runtime.stretch import Embeddings
+
 __all__ = ["Accept", "Job", "Outcome"]
 
 
@@ -31,6 +33,7 @@ class Job:
         target_uniforms: the numbers that draw the target's tokens; [N, rows * cols] of its grid.
         drafter_uniforms: the numbers that draw the drafter's tokens; likewise.
         guard: called before every pass; raises to stop the job.
+        watched: whether somebody looks at events; else the decoder may save those that cost something.
     """
 
     embeds: Mapping[str, NDArray[Any]]
@@ -38,6 +41,11 @@ class Job:
     target_uniforms: NDArray[np.float32]
     drafter_uniforms: NDArray[np.float32]
     guard: Callable[[], None]
+    watched: bool = True
+
+    def condition(self, model: str) -> Embeddings:
+        """The condition of `model`."""
+        return self.embeds[model], self.visible
 
 
 @dataclass(slots=True)

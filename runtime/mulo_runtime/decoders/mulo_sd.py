@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from mulo_runtime.acceptance import PooledMass
 from mulo_runtime.decoders.drafting import Drafting
 from mulo_runtime.decoders.job import Accept, Job, Outcome
-from mulo_runtime.decoders.steps import feed_span, run_waves
-from mulo_runtime.events import Event, RowsDone
+from mulo_runtime.decoders.steps import run_waves, verify_span
+from mulo_runtime.events import Drafted, Event, RowsDone
 from mulo_runtime.lane import Lane
 from mulo_runtime.regions import expand, island_order, raster_order, rejected_from_first
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import MuloSD
+from mulo_runtime.stretch import Stretch
 from mulo_runtime.waves import Wave, plan_waves
 
 __all__ = ["decode_mulo_sd"]
@@ -31,20 +32,21 @@ def decode_mulo_sd(lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> 
     step = settings.rows_per_round or draft_rows
     for start in range(0, draft_rows, step):
         stop = min(start + step, draft_rows)
-        lane.meter.phase = "draft"
-        yield from drafting.draft(stop)
-        lane.meter.phase = "upsample"
-        candidates = drafting.upsample(start, stop)
+        drafted = drafting.rows
+        candidates = drafting.candidates(start, stop)
+        if drafting.rows > drafted:
+            yield Drafted(drafting.rows, drafting.grid.copy())
         lane.meter.phase = "verify"
         sampled, rejected = verifying.verify(start * ratio, candidates)
         plans = [_plan(rows, start * ratio, lane.queries, settings) for rows in rejected]
         lane.meter.phase = "resample"
-        verifying.resample(start * ratio, sampled, plans)
+        learnt = range(start, stop) if drafting.resynchronises and stop < draft_rows else None
+        verified = verifying.resample(start * ratio, sampled, plans, learnt)
         _book(outcome, rejected, plans, start * ratio)
         outcome.drafted = drafting.drawn
-        if stop < draft_rows:
+        if verified is not None:
             lane.meter.phase = "resynchronise"
-            drafting.resynchronise(outcome.tokens, start, stop)
+            drafting.resynchronise(verified, start, stop)
         yield RowsDone(stop * ratio, lane.as_grid(outcome.tokens), outcome.accepted_share)
 
 
@@ -67,39 +69,45 @@ class _Verifying:
         images, rows, cols = candidates.shape
         start, stop = first_row * cols, (first_row + rows) * cols
         self._tokens[:, start:stop] = candidates.reshape(images, -1)
-        sampled = np.empty((images, stop - start), np.int64)
-        accepted = np.empty((images, stop - start), np.bool_)
-        for drawn, draws in self._passes(start, stop):
-            place = slice(drawn - start, drawn - start + draws.tokens.shape[1])
-            sampled[:, place] = draws.tokens
-            accepted[:, place] = self._rule.accept(draws.probability, draws.mass)
-        return sampled, ~accepted.reshape(candidates.shape)
+        draws, stretch = Draws.blank(images, stop - start), self._stretch()
+        rest = draws
+        if start == 0:
+            stretch.verify_first(self._job.condition("target"), draws.part(0, 1))
+            rest = draws.part(1, stop)
+        verify_span(stretch, range(self._rewound(start), stop - 1), max(start, 1), self._lane.queries, rest)
+        stretch.finish()
+        accepted = self._rule.accept(draws.probability, draws.mass)
+        return draws.tokens, ~accepted.reshape(candidates.shape)
 
-    def resample(self, first_row: int, sampled: Grid, plans: list[list[Wave]]) -> None:
-        """Draw what `plans` say; their first waves are what the verification has drawn already."""
+    def resample(self, first_row: int, sampled: Grid, plans: list[list[Wave]], learnt: range | None) -> Grid | None:
+        """Draw what `plans` say; their first waves are what the verification has drawn already.
+
+        Returns:
+            rows `learnt` of the drafter's grid as the image has them now, [N, rows, cols]; None where none are wanted.
+        """
         start = first_row * self._lane.grid[1]
         for image, plan in enumerate(plans):
             for wave in plan[:1]:
                 self._tokens[image, wave.targets] = sampled[image, wave.targets - start]
             if plan and self._settings.stale == "mask":
                 self._lane.target.hide(image, np.concatenate([wave.targets for wave in plan]))
-        rest = [plan[1:] for plan in plans]
-        for _ in run_waves(self._lane.target, self._tokens, rest, self._job.target_uniforms, self._job.guard):
-            pass
         self._stale_from = min((int(plan[0].targets[0]) for plan in plans if plan), default=None)
+        stretch = self._stretch()
+        run_waves(stretch, [plan[1:] for plan in plans])
+        verified = None if learnt is None else self._downsampled(stretch, learnt)
+        stretch.finish()
+        return verified
 
-    def _passes(self, start: int, stop: int) -> Iterator[tuple[int, Draws]]:
-        """The target's draws for tokens start .. stop-1."""
-        lane, job, tokens = self._lane, self._job, self._tokens
-        if start == 0:
-            job.guard()
-            first = slice(0, 1)
-            yield (
-                0,
-                lane.target.begin(job.embeds["target"], job.visible, tokens[:, first], job.target_uniforms[:, first]),
-            )
-        span = range(self._rewound(start), stop - 1)
-        yield from feed_span(lane.target, tokens, span, max(start, 1), job.target_uniforms, lane.queries, job.guard)
+    def _downsampled(self, stretch: Stretch, rows: range) -> Grid:
+        """Low-resolution `rows` of the image, which are made with `look_ahead` rows above them."""
+        lane = self._lane
+        above = max(rows.start - self._settings.look_ahead, 0)
+        downsampled: Grid = stretch.map(lane.downsampler, above * lane.ratio, rows.stop * lane.ratio, lane.grid[1])
+        return downsampled[:, rows.start - above :]
+
+    def _stretch(self) -> Stretch:
+        job = self._job
+        return self._lane.stretch(self._lane.target, self._tokens, job.target_uniforms, job.guard)
 
     def _rewound(self, start: int) -> int:
         """The first token to feed: the last before the round, or the first that changed after its key was computed."""

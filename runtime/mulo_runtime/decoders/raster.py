@@ -50,15 +50,19 @@ def _plan(order: Order) -> _Plan:
 
 
 def _decode(lane: Lane, job: Job, outcome: Outcome, plan: Sequence[Wave], ends: Sequence[int]) -> Iterator[RowsDone]:
-    """Run `plan`, whose first wave draws token 0 from the condition; wave `ends[row]` draws the last token of a row."""
-    rows = lane.grid[0]
-    images = len(job.visible)
+    """Run `plan`, whose first wave draws token 0 from the condition; wave `ends[row]` draws the last token of a row.
+
+    A job that is watched shows every row; another one is a single stretch.
+    """
+    images, rows = len(job.visible), lane.grid[0]
+    shown = range(1, rows + 1) if job.watched else [rows]
     lane.meter.phase = "decode tokens"
-    job.guard()
-    first = lane.target.begin(job.embeds["target"], job.visible, None, job.target_uniforms[:, :1])
-    outcome.tokens[:, :1] = first.tokens
-    done = 0
-    for step in run_waves(lane.target, outcome.tokens, [plan[1:]] * images, job.target_uniforms, job.guard):
-        while done < rows and ends[done] <= step + 1:
-            done += 1
-            yield RowsDone(done, lane.as_grid(outcome.tokens))
+    stretch = lane.stretch(lane.target, outcome.tokens, job.target_uniforms, job.guard)
+    stretch.begin(job.condition("target"))
+    done = 1
+    for row in shown:
+        stop = max(ends[row - 1] + 1, done)
+        run_waves(stretch, [plan[done:stop]] * images)
+        done = stop
+        stretch.finish()
+        yield RowsDone(row, lane.as_grid(outcome.tokens))

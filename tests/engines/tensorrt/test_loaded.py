@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_report import EngineReport
 from mulo_engines.bundle import FileRecord
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import EngineMismatch
@@ -17,7 +18,6 @@ from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.loaded import read_plan
 from mulo_engines.tensorrt.profiles import Profile
 from mulo_engines.tensorrt.record import EngineRecord, ProfileRecord
-from plan_double import PlanDouble
 
 LIBRARY: Any = load_binding("tensorrt-rtx").library
 CACHE = ("B", 2, 64, 32)
@@ -44,12 +44,12 @@ RECORD = EngineRecord(
     build_seconds=1.0,
     build_peak_bytes=1,
 )
-PLAN = PlanDouble(LIBRARY, SIGNATURE, PROFILES, {"k_cache_out.0": "k_cache.0"}, (300, 700))
+PLAN = EngineReport(LIBRARY, SIGNATURE, PROFILES, {"k_cache_out.0": "k_cache.0"}, (300, 700))
 
 
 def test_the_double_has_no_name_or_parameter_that_the_library_lacks() -> None:
-    for name in (name for name in vars(PlanDouble) if not name.startswith("_")):
-        real, own = getattr(LIBRARY.ICudaEngine, name), vars(PlanDouble)[name]
+    for name in (name for name in vars(EngineReport) if not name.startswith("_")):
+        real, own = getattr(LIBRARY.ICudaEngine, name), vars(EngineReport)[name]
         assert isinstance(own, property) == isinstance(real, property)
         if not isinstance(own, property):
             overloads = re.findall(rf"^(?:\d+\. )?{name}\((self: .*)\) -> ", real.__doc__, re.MULTILINE)
@@ -94,6 +94,6 @@ def _other_type(spec: TensorSpec) -> Signature:
     ],
     ids=["type", "shape", "missing", "not in place", "fewer profiles", "other profiles", "on the host", "vectorized"],
 )
-def test_a_plan_that_is_something_else_is_refused_with_both_sides(plan: PlanDouble, words: str) -> None:
+def test_a_plan_that_is_something_else_is_refused_with_both_sides(plan: EngineReport, words: str) -> None:
     with pytest.raises(EngineMismatch, match=f"(?s){words}"):
         read_plan(LIBRARY, plan, RECORD, SIGNATURE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import MuloError
 from mulo_runtime import AutoRegressive, Pipeline

@@ -26,6 +26,7 @@ def timed(method: Method, seconds: float, target: int = 16, drafter: int = 0, ve
         resampled=verified // 4,
         engines=engines,
         phases={},
+        slow_runs=0,
         seconds=seconds,
     )
     return Timed(method, seconds, statistics)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 import click
-from mulo_engines.backend import open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_runtime import AutoRegressive, Pipeline
 

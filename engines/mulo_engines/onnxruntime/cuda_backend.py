@@ -1,0 +1,52 @@
+"""ONNX Runtime's CUDA provider as a backend."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mulo_engines.backend import Backend, refuse_bfloat16
+from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.stream import CudaDevice
+from mulo_engines.engine import Engine
+from mulo_engines.errors import EngineUnavailable
+from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_provider
+from mulo_engines.stream import Stream
+from mulo_engines.tensorrt.gpu import detect_gpu
+
+__all__ = ["OnnxRuntimeCudaBackend"]
+
+
+class OnnxRuntimeCudaBackend(Backend):
+    """ONNX Runtime on an NVIDIA GPU.
+
+    A session works in one queue, so that the streams of all lanes share one: lanes take turns pass by pass.
+
+    Args:
+        device: number of the GPU.
+
+    Raises:
+        EngineUnavailable: ONNX Runtime is not installed or cannot load its CUDA provider, or there is no such GPU.
+    """
+
+    on_device: ClassVar[bool] = True
+
+    def __init__(self, device: int = 0) -> None:
+        require_provider()
+        if detect_gpu(device) is None:
+            raise EngineUnavailable("backend 'onnxruntime-cuda' found no GPU", found=f"no GPU number {device}")
+        self._index, self._device = device, CudaDevice(device)
+        self._queue = self._device.new_stream()
+
+    def new_stream(self) -> Stream:
+        """See `Backend.new_stream`."""
+        return self._device.new_stream(beside=self._queue)
+
+    def available_memory(self) -> int | None:
+        """See `Backend.available_memory`."""
+        gpu = detect_gpu(self._index)
+        return None if gpu is None else gpu.free_bytes
+
+    def _load(self, bundle: Bundle, graph: str) -> Engine:
+        refuse_bfloat16(bundle, "by ONNX Runtime, whose Python interface has no bfloat16 arrays")
+        path = bundle.graph(graph)
+        return OnnxRuntimeCudaEngine.load(path, name=graph, device=self._index, stream=self._queue.handle)

@@ -1,0 +1,84 @@
+"""TensorRT and TensorRT-RTX as backends: the engines that were compiled for a bundle and this GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from mulo_engines.backend import Backend, Limits
+from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.stream import CudaDevice
+from mulo_engines.engine import Engine
+from mulo_engines.errors import EngineUnavailable
+from mulo_engines.signature import graph_signature
+from mulo_engines.stream import Stream
+from mulo_engines.tensorrt.binding import load_binding
+from mulo_engines.tensorrt.engine import PlanRuntime
+from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
+from mulo_engines.tensorrt.gpu import detect_gpu
+
+__all__ = ["TensorRtBackend"]
+
+
+class TensorRtBackend(Backend):
+    """Plans on an NVIDIA GPU.
+
+    Args:
+        name: "tensorrt" or "tensorrt-rtx".
+        device: number of the GPU.
+        engines: where the engines of a bundle lie; None looks inside the bundle.
+
+    Raises:
+        EngineUnavailable: the library is not installed, or there is no such GPU.
+    """
+
+    on_device: ClassVar[bool] = True
+
+    def __init__(self, name: str, *, device: int = 0, engines: Path | None = None) -> None:
+        self._name, self._binding, self._engines, self._index = name, load_binding(name), engines, device
+        gpu = detect_gpu(device)
+        if gpu is None:
+            raise EngineUnavailable(
+                f"backend {name!r} found no GPU",
+                found=f"no GPU number {device}, or no driver",
+                fix="install NVIDIA's driver, give another --device, or use --backend onnxruntime",
+            )
+        self._gpu, self._device = gpu, CudaDevice(device)
+        self._runtime = PlanRuntime(self._binding, self._device)
+        self._sets: dict[Path, EngineSet] = {}
+
+    def new_stream(self) -> Stream:
+        """See `Backend.new_stream`."""
+        return self._device.new_stream()
+
+    def limits(self, bundle: Bundle) -> Limits:
+        """See `Backend.limits`."""
+        record = self._set(bundle).record
+        return Limits(record.images, record.queries)
+
+    def available_memory(self) -> int | None:
+        """See `Backend.available_memory`."""
+        gpu = detect_gpu(self._index)
+        return None if gpu is None else gpu.free_bytes
+
+    def scratch_bytes(self, bundle: Bundle) -> int:
+        """See `Backend.scratch_bytes`; what loaded engines say themselves, or an upper estimate before."""
+        estimates = (engine.activation_bytes for engine in self._set(bundle).record.engines)
+        return self._device.scratch or max(estimates, default=0)
+
+    def _load(self, bundle: Bundle, graph: str) -> Engine:
+        engines = self._set(bundle)
+        bundle.graph(graph)
+        record, signature = engines.engine(graph), graph_signature(bundle.manifest, graph)
+        return self._runtime.load(engines.plan(graph), record, signature)
+
+    def _set(self, bundle: Bundle) -> EngineSet:
+        if bundle.path not in self._sets:
+            self._sets[bundle.path] = open_engine_set(
+                bundle,
+                backend=self._name,
+                version=self._binding.version,
+                gpu=self._gpu,
+                root=engines_root(bundle.path, self._engines),
+            )
+        return self._sets[bundle.path]

@@ -1,0 +1,288 @@
+"""Passes on a device: their inputs go up in one copy, and what they draw stays there until it is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mulo_engines.buckets import query_buckets
+from mulo_engines.engine import Call, Engine
+from mulo_engines.manifest import ModelRecord
+from mulo_engines.memory import ModelBuffers
+from mulo_engines.stream import DeviceArray, Stream
+from numpy.typing import NDArray
+
+from mulo_runtime.device.block import BlockLayout, PassSize, block_layout
+from mulo_runtime.device.results import Results
+from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
+from mulo_runtime.device.staging import Staging
+from mulo_runtime.device.token_log import TokenLog
+from mulo_runtime.meter import Meter
+from mulo_runtime.passes import Ids, Passes, PassInputs, check_finite
+from mulo_runtime.sampler import Draws
+from mulo_runtime.settings import Sampling
+
+__all__ = ["DeviceInputs", "DevicePasses", "Transfers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What the models of a lane send and fetch by, one at a time.
+
+    Attributes:
+        stream: the lane's.
+        staging: what is on the way up.
+        block: where it arrives; a pass has read it before the next one's arrives.
+        results: what comes back.
+    """
+
+    stream: Stream
+    staging: Staging
+    block: DeviceArray
+    results: Results
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInputs(PassInputs):
+    """Inputs in a block that is still to be sent.
+
+    Attributes:
+        size: of the pass.
+        staged: the block.
+        candidates, uniforms: what draws; [N, R].
+        reads: the positions in the token log of what is fed; [N, Q].
+    """
+
+    size: PassSize
+    staged: NDArray[np.uint8]
+    candidates: Ids
+    uniforms: NDArray[np.float32]
+    reads: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    model: Call
+    sampler: Call
+
+
+class DevicePasses(Passes[DeviceInputs]):
+    """Passes of a model whose engine runs on a device, over the whole cache.
+
+    Args:
+        engine: the model's graph.
+        record: the model's size.
+        buffers: the sizes of its buffers.
+        images: N.
+        sampler: draws.
+        log: the model's tokens.
+        transfers: the lane's.
+        meter: where passes are booked.
+
+    Attributes:
+        log: the model's tokens.
+        transfers: the lane's.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        record: ModelRecord,
+        buffers: ModelBuffers,
+        images: int,
+        sampler: DeviceSampler,
+        log: TokenLog,
+        transfers: Transfers,
+        meter: Meter,
+    ) -> None:
+        self.capacity, self.log, self.transfers = buffers.slots, log, transfers
+        self._engine, self._record, self._buffers = engine, record, buffers
+        self._images, self._sampler, self._meter = images, sampler, meter
+        self._scalars = Scalars(transfers.stream)
+        self._dtype = engine.inputs["k_cache.0"].dtype
+        size = 2 * images * record.heads * buffers.slots * record.head_dim
+        names = [f"{kind}_cache.{layer}" for layer in range(record.layers) for kind in "kv"]
+        self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in names}
+        self._calls: dict[PassSize, _Calls] = {}
+        self._halves = 1
+
+    @property
+    def nbytes(self) -> int:
+        """See `Passes.nbytes`."""
+        return sum(cache.nbytes for cache in self._caches.values())
+
+    def configure(self, sampling: Sampling, pool_k: int) -> None:
+        """See `Passes.configure`."""
+        self._scalars.configure(sampling, pool_k)
+
+    def restart(self, halves: int) -> None:
+        """See `Passes.restart`."""
+        self._halves = halves
+
+    def zero(self) -> None:
+        """See `Passes.zero`."""
+        for cache in self._caches.values():
+            self.transfers.stream.clear(cache)
+
+    def inputs(self, prefix: int, queries: int, rows: int, filled: int, first: int) -> DeviceInputs:
+        """See `Passes.inputs`; every query from the first one on gets logits, so that a bucket has one form."""
+        size = self._size(self._halves, prefix, queries)
+        layout, last = block_layout(size), prefix + queries - 1
+        staged = self.transfers.staging.take(layout.size)
+        logit_rows = layout.host("logit_rows", staged)
+        logit_rows[...] = first if size.rows == 1 else np.minimum(np.arange(first, first + size.rows), last)
+        return _inputs(size, layout, staged)
+
+    def run(self, inputs: DeviceInputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
+        """See `Passes.run`; reads back."""
+        drawn, results = self.enqueue(inputs, queries, candidates, uniforms), self.transfers.results
+        draws = Draws(results.read(drawn.tokens), results.read(drawn.probability), results.read(drawn.mass))
+        results.wait()
+        check_finite(self._engine.name, np.add.reduce(draws.probability, axis=None))
+        return draws.part(0, uniforms.shape[1])
+
+    def run_one(self, inputs: DeviceInputs, uniform: float) -> int:
+        """See `Passes.run_one`; reads back."""
+        return self.run(inputs, 1, None, np.full((1, 1), uniform, np.float32)).tokens.item()
+
+    def extend(self, inputs: DeviceInputs, queries: int) -> None:
+        """See `Passes.extend`."""
+        self._send(inputs, from_log=False)
+        self._meter.run(self._engine.name, self._bound(inputs.size).model, queries)
+        self.transfers.staging.commit()
+
+    def enqueue(
+        self,
+        inputs: DeviceInputs,
+        queries: int,
+        candidates: Ids | None,
+        uniforms: NDArray[np.float32],
+        *,
+        from_log: bool = False,
+    ) -> DeviceDraws:
+        """Enqueue a pass and its draw; see `Passes.run`.
+
+        With `from_log`, what is fed is read in the token log, at `inputs.reads`, once what is pending is written there.
+        """
+        wanted = uniforms.shape[1]
+        inputs.uniforms[:, :wanted], inputs.uniforms[:, wanted:] = uniforms, 0
+        inputs.candidates[:, :wanted], inputs.candidates[:, wanted:] = 0 if candidates is None else candidates, 0
+        bound = self._bound(inputs.size)
+        self._send(inputs, from_log=from_log)
+        self._meter.run(self._engine.name, bound.model, queries)
+        self._meter.run(self._sampler.name, bound.sampler, self._images * wanted)
+        self.transfers.staging.commit()
+        return self._sampler.draws(inputs.size.rows)
+
+    def warm(self, prefix: int, most: int) -> None:
+        """Run, on blank inputs, every form of pass that there may be.
+
+        Args:
+            prefix: P.
+            most: the most queries of a pass.
+        """
+        buckets = query_buckets(most)
+        for halves in (1, 2):
+            self.restart(halves)
+            self.log.restart()
+            self._run_blank(prefix, 0, from_log=False)
+            for queries, others in zip(buckets, [*buckets[1:], buckets[0]], strict=True):
+                # Twice, for there are two logs in turn.
+                for drawn in (queries, others, queries, others):
+                    self.log.pending = np.full((self._images, drawn), self.log.spare, np.int64)
+                    self._run_blank(0, queries, from_log=True)
+        self.zero()
+
+    def _run_blank(self, prefix: int, queries: int, *, from_log: bool) -> None:
+        inputs = self.inputs(prefix, queries, 1, 0, 0)
+        for array in (inputs.token_ids, inputs.position_ids, inputs.write_index, inputs.cond_embeds, inputs.reads):
+            array.fill(0)
+        inputs.attn_mask.fill(True)
+        uniforms = np.zeros((self._images, inputs.size.rows), np.float32)
+        self.enqueue(inputs, 0, None, uniforms, from_log=from_log)
+
+    def load(self, tokens: Ids) -> None:
+        """Put `tokens` [N, rows * cols] into the token log."""
+        self.log.restart()
+        device = self.log.tokens
+        staged = self.transfers.staging.take(device.nbytes)
+        images = staged.view(np.int64).reshape(device.shape)
+        images[:, :-1], images[:, -1:] = tokens, 0
+        self.transfers.stream.upload(device, staged)
+        self.transfers.staging.commit()
+
+    def settle(self) -> None:
+        """Have everything drawn written into the token log."""
+        pending, transfers = self.log.pending, self.transfers
+        if self.log.settled:
+            return
+        staged = transfers.staging.take(pending.nbytes)
+        staged[...] = pending.reshape(-1).view(np.uint8)
+        writes = self._writes()
+        transfers.stream.upload(writes, staged)
+        self.log.settle(writes)
+        transfers.staging.commit()
+
+    def _send(self, inputs: DeviceInputs, *, from_log: bool) -> None:
+        """Enqueue what comes before a pass: its block goes up, and its tokens are read in the log."""
+        layout, block = block_layout(inputs.size), self.transfers.block
+        if from_log:
+            pending = self.log.pending
+            inputs.staged[: pending.nbytes] = pending.reshape(-1).view(np.uint8)
+        self.transfers.stream.upload(block.part((layout.size,)), inputs.staged)
+        if from_log:
+            self.log.advance(self._writes(), layout.device("reads", block), layout.device("token_ids", block))
+
+    def _writes(self) -> DeviceArray:
+        """Where in the block the positions of what is pending lie."""
+        pending = self.log.pending
+        return self.transfers.block.part(pending.shape, dtype=pending.dtype)
+
+    def _size(self, halves: int, prefix: int, queries: int) -> PassSize:
+        return PassSize(
+            images=self._images,
+            halves=halves,
+            prefix=prefix,
+            queries=queries,
+            rows=queries or 1,
+            slots=self.capacity,
+            dim=self._record.dim,
+            embedding=self._dtype,
+            drawn=self._buffers.queries,
+        )
+
+    def _bound(self, size: PassSize) -> _Calls:
+        if size not in self._calls:
+            self._calls[size] = self._bind(size)
+        return self._calls[size]
+
+    def _bind(self, size: PassSize) -> _Calls:
+        layout, block, batch = block_layout(size), self.transfers.block, size.halves * size.images
+        shape = (batch, self._record.heads, size.slots, self._record.head_dim)
+        caches = {name: cache.part(shape) for name, cache in self._caches.items()}
+        updated = {name.replace("_cache.", "_cache_out."): cache for name, cache in caches.items()}
+        inputs = {name: layout.device(name, block) for name in _MODEL_INPUTS}
+        inputs["token_ids"] = inputs["token_ids"].part((batch, size.queries))
+        model = self._engine.bind({**inputs, **caches, **updated, "logits": self._sampler.logits(batch, size.rows)})
+        candidates, uniforms = (layout.device(name, block) for name in ("candidate_ids", "uniforms"))
+        return _Calls(model, self._sampler.bind(batch, candidates, uniforms, self._scalars))
+
+
+_MODEL_INPUTS = ("token_ids", "position_ids", "write_index", "logit_rows", "cond_embeds", "attn_mask")
+
+
+def _inputs(size: PassSize, layout: BlockLayout, staged: NDArray[np.uint8]) -> DeviceInputs:
+    images, halves = size.images, size.halves
+    mask = layout.host("attn_mask", staged)
+    return DeviceInputs(
+        token_ids=layout.host("token_ids", staged).reshape(2, images, size.queries)[:halves],
+        position_ids=layout.host("position_ids", staged).reshape(halves, images, -1),
+        write_index=layout.host("write_index", staged).reshape(halves, images),
+        attn_mask=mask.reshape(1 if images == 1 else halves, images, *mask.shape[2:]),
+        cond_embeds=layout.host("cond_embeds", staged),
+        size=size,
+        staged=staged,
+        candidates=layout.host("candidate_ids", staged),
+        uniforms=layout.host("uniforms", staged),
+        reads=layout.host("reads", staged),
+    )

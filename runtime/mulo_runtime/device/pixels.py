@@ -1,0 +1,79 @@
+"""The graphs around the transformers, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from mulo_engines.engine import Call, Engine
+from mulo_engines.stream import DeviceArray, Mark, Stream
+from numpy.typing import NDArray
+
+from mulo_runtime.meter import Meter
+from mulo_runtime.pixels import GridGraph, Scale
+
+__all__ = ["DeviceGridGraph"]
+
+
+class _Bound(NamedTuple):
+    call: Call
+    sent: NDArray[np.int64]
+    source: DeviceArray
+    result: DeviceArray
+    received: NDArray[Any]
+
+
+class DeviceGridGraph(GridGraph):
+    """A graph that maps grids, on a device; see `GridGraph`.
+
+    Args:
+        engine: the graph.
+        scale: output rows and columns per input row and column.
+        stream: the lane's.
+        meter: where runs are booked.
+    """
+
+    def __init__(self, engine: Engine, scale: Scale, stream: Stream, meter: Meter) -> None:
+        self._engine, self._scale, self._stream, self._meter = engine, scale, stream, meter
+        (self._input,), (self._output,) = engine.inputs.values(), engine.outputs.values()
+        self._mark: Mark = stream.mark()
+        self._calls: dict[tuple[int, ...], _Bound] = {}
+
+    def run(self, grid: NDArray[np.int64]) -> NDArray[Any]:
+        """See `GridGraph.run`; reads back."""
+        bound = self._bound(grid.shape)
+        bound.sent[...] = grid
+        self._stream.upload(bound.source, bound.sent)
+        self._enqueue(bound)
+        self._mark.set()
+        self._meter.read_back(self._mark)
+        return bound.received
+
+    def enqueue(self, rows: Sequence[DeviceArray]) -> NDArray[Any]:
+        """Map `rows` [rows, cols] of every image; the result is there once a later mark was waited for."""
+        bound = self._bound((len(rows), *rows[0].shape))
+        for image, source in enumerate(rows):
+            self._stream.copy(bound.source.part(source.shape, offset=image * source.nbytes), source)
+        self._enqueue(bound)
+        return bound.received
+
+    def _enqueue(self, bound: _Bound) -> None:
+        self._meter.run(self._engine.name, bound.call, len(bound.sent))
+        self._stream.read(bound.received, bound.result)
+
+    def _bound(self, shape: tuple[int, ...]) -> _Bound:
+        if shape not in self._calls:
+            self._calls[shape] = self._bind(shape)
+        return self._calls[shape]
+
+    def _bind(self, shape: tuple[int, ...]) -> _Bound:
+        source = self._stream.zeros(shape, self._input.dtype)
+        result = self._stream.zeros(self._scale.output_shape(shape, self._output), self._output.dtype)
+        call = self._engine.bind({self._input.name: source, self._output.name: result})
+        return _Bound(call, _pinned(self._stream, source), source, result, _pinned(self._stream, result))
+
+
+def _pinned(stream: Stream, like: DeviceArray) -> NDArray[Any]:
+    array: NDArray[Any] = stream.pinned(like.nbytes).view(like.dtype).reshape(like.shape)
+    return array
