@@ -17,10 +17,10 @@ from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from mulo_engines.signature import Signature, graph_signature
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
 from mulo_engines.tensorrt.gpu import detect_gpu
-from mulo_engines.tensorrt.profiles import graph_profiles, static_sizes
+from mulo_engines.tensorrt.profiles import Profile, graph_profiles, input_shapes, static_sizes
 from mulo_engines.tensorrt.record import EngineRecord, EngineSetRecord, GpuRecord, ProfileRecord, write_record
-from mulo_export.compilation import plan_sizes
 from mulo_export.options import CompileOptions
+from mulo_export.plan_sizes import plan_sizes
 from numpy.typing import NDArray
 
 __all__ = ["CudaEngine", "ExecutionContext", "PlanLibrary", "Runtime", "write_plans"]
@@ -77,6 +77,8 @@ class PlanLibrary:
     """What mulo uses of the library: its own names, but for the runtime."""
 
     TensorIOMode = tensorrt_rtx.TensorIOMode
+    TensorLocation = tensorrt_rtx.TensorLocation
+    TensorFormat = tensorrt_rtx.TensorFormat
     ExecutionContextAllocationStrategy = tensorrt_rtx.ExecutionContextAllocationStrategy
     ILogger = tensorrt_rtx.ILogger
 
@@ -116,6 +118,7 @@ class CudaEngine:
         self.inputs = {spec.name: spec for spec in signature.inputs}
         self.specs = self.inputs | {spec.name: spec for spec in signature.outputs}
         self.aliases = {output: source for source, output in in_place(signature).items()}
+        self._profiles = record.profiles
         self.num_io_tensors, self.num_optimization_profiles = len(self.specs), len(record.profiles)
         self.graph = OnnxRuntimeEngine.load(bundle.graph(name), name=name, threads=1)
         self.contexts: list[ExecutionContext] = []
@@ -133,6 +136,16 @@ class CudaEngine:
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         fixed = {"S": self._slots or -1}
         return tuple(fixed.get(size, -1) if isinstance(size, str) else size for size in self.specs[name].shape)
+
+    def get_tensor_location(self, name: str) -> Any:
+        return tensorrt_rtx.TensorLocation.DEVICE
+
+    def get_tensor_format(self, name: str) -> Any:
+        return tensorrt_rtx.TensorFormat.LINEAR
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> list[tuple[int, ...]]:
+        profile = self._profiles[profile_index]
+        return list(input_shapes(Profile(profile.name, profile.sizes), self.inputs[name]))
 
     def get_aliased_input_tensor(self, name: str) -> str | None:
         return self.aliases.get(name)

@@ -27,7 +27,11 @@ MAY_IMPORT = {
 EVERYWHERE = {"numpy", "safetensors", "click", "rich", "PIL"}
 ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
-    "onnxruntime": ["mulo_engines.onnxruntime.cuda_engine", "mulo_engines.onnxruntime.engine", "mulo_export.quantize"],
+    "onnxruntime": [
+        "mulo_engines.onnxruntime.cuda_engine",
+        "mulo_engines.onnxruntime.engine",
+        "mulo_export.quantize_for_onnxruntime",
+    ],
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
@@ -45,12 +49,14 @@ ONLY_IN = {
     "tensorrt": ["mulo_engines.tensorrt.binding"],
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
     "cuda": ["mulo_engines.cuda.stream", "mulo_engines.tensorrt.gpu"],
+    "ml_dtypes": ["mulo_export.quantize_for_tensorrt"],
     "fastapi": ["mulo_runtime.service.app", "mulo_runtime.service.event_stream"],
     "starlette": ["mulo_runtime.service.app"],
     "uvicorn": ["mulo_runtime.service.server"],
     "prometheus_client": ["mulo_runtime.service.metrics"],
     "opentelemetry": ["mulo_runtime.service.tracing"],
     "pydantic": [
+        "mulo_export.calibration",
         "mulo_engines.manifest",
         "mulo_engines.tensorrt.record",
         "mulo_runtime.service.bundle_card",

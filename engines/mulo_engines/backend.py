@@ -155,6 +155,6 @@ def refuse_bfloat16(bundle: Bundle, where: str) -> None:
         raise EngineMismatch(
             f"{bundle.path}: the bundle cannot run {where}",
             found=f"precision {bundle.manifest.precision}",
-            expected="fp32, fp16, int8 or int4",
+            expected="any other precision",
             fix="export it again with another --precision, or run it by TensorRT",
         )

@@ -13,6 +13,7 @@ from mulo_export.describe import GRAPHS, PROMPT_FILE, describe_bundle, graph_fil
 from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.quantize_for_tensorrt import quantized_entries
 from mulo_export.sources import Sources
 from mulo_export.weights import TYPE_BYTES
 
@@ -68,6 +69,9 @@ def written_bytes(sources: Sources, precision: Precision) -> int:
 
 def transformer_bytes(file: TensorFile, precision: Precision) -> int:
     """Bytes of a transformer's weights at `precision`."""
+    traits = PRECISIONS[precision]
+    if traits.codes is not None:
+        return sum(entry.size for entry in quantized_entries(file, traits.codes, traits.weight_type, {}).values())
     return round(sum(_tensor_bytes(record, precision) for record in file.tensors.values()))
 
 

@@ -197,4 +197,4 @@ def _norm(step: _Step, x: Value, name: str) -> Value:
 
 
 def _linear(step: _Step, x: Value, name: str, residual: Value | None = None) -> Value:
-    return step.graph.op("Gemm", x, step.weights[name], residual, transB=1)
+    return step.weights.linear(x, name, residual)

@@ -18,7 +18,7 @@ from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.describe import graph_file, weights_file
 from mulo_export.graph_writer import write_transformer
 from mulo_export.parity.metrics import relative_error
-from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.precision import PRECISIONS, Precision, PrecisionTraits
 from mulo_export.reference.sequence import empty_caches
 from mulo_export.reference.ta_tok import ReferenceTaTok
 from mulo_export.reference.transformer import ReferenceTransformer
@@ -52,12 +52,16 @@ def measure_transformer(
             prefix = engine.run_once(condition)["cond_embeds"]
         with _load(place, role) as engine:
             found = _run_steps(engine.run_once, steps, model.config, dtype)
-    # The quantizer leaves the condition alone.
-    plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
+    plain = _unquantized(traits)
     yield relative_error(f"{role}.condition", "embeddings", [(prefix, embeddings)], plain.tolerance)
     for what, names in (("logits", ["logits"]), ("caches", sorted(expected[0].keys() - {"logits"}))):
         pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
         yield relative_error(role, what, pairs, traits.tolerance)
+
+
+def _unquantized(traits: PrecisionTraits) -> PrecisionTraits:
+    """The precision of what quantizing leaves alone, such as the condition."""
+    return next(plain for plain in PRECISIONS.values() if plain.cache_type == traits.cache_type)
 
 
 def _load(folder: Path, graph: str) -> OnnxRuntimeEngine:
