@@ -24,7 +24,7 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench]'
+	$(PIP) '.[export,cpu,bench,profile]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python

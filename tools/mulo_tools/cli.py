@@ -11,7 +11,7 @@ __all__ = ["main"]
 _HELP = """Make images from a bundle by multi-scale local speculative decoding, and measure it.
 
 Bundles are made by `mulo-export`. Exit codes: 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or
-request; 3 the bundle is refused; 4 a graph differs from its reference; 130 interrupted.
+request; 3 the bundle is refused; 4 a graph differs from its reference, or a backend from another; 130 interrupted.
 
 Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mulo bench --images 5`.
 """

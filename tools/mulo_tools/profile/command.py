@@ -119,7 +119,7 @@ def profile_command(
     if png_path is not None:
         write_png(png_path, draw_timeline("One image, pass by pass", _subtitle(report), [_panel(one) for one in loops]))
     if trace_path is not None:
-        write_trace(trace_path, loops[0].warm[-1], f"{method_title(loops[0].method)}, {report.bundle}")
+        write_trace(trace_path, loops[0].typical, f"{method_title(loops[0].method)}, {report.bundle}")
 
 
 def _methods(bundle: Bundle, specs: Sequence[str]) -> list[Method]:
@@ -190,7 +190,7 @@ def _print(report: ProfileReport, layers: Sequence[CaseLayers]) -> None:
 
 
 def _panel(times: LoopTimes) -> Panel:
-    image = times.warm[-1]
+    image = times.typical
     statistics = image.result.statistics
     share = "" if statistics.accepted_share is None else f", {statistics.accepted_share:.0%} of the candidates accepted"
     note = f"{1000 * image.seconds:.0f} ms, {statistics.engines['target'].passes} target passes{share}"

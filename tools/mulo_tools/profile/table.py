@@ -69,7 +69,9 @@ def _graph_cells(row: GraphRow) -> Iterator[str]:
 
 def _loop_table(row: LoopRow) -> Table:
     passes = ", ".join(f"{count} {engine}" for engine, count in row.passes.items())
-    caption = f"opened in {row.opening_seconds:.2f} s; {row.seconds.runs} warm images; passes of the last: {passes}"
+    caption = (
+        f"opened in {row.opening_seconds:.2f} s; {row.seconds.runs} warm images; passes of the typical one: {passes}"
+    )
     table = Table("phase", *_numbers("cold ms", "p50", "p95", "p99", "share"), box=SIMPLE, title=row.method)
     table.caption = caption
     middle = sum(phase.p50 for phase in row.phases.values())
