@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mulo_tools.verify.edge import edge_distance
 from mulo_tools.verify.side import Side
 
-__all__ = ["TokenRow", "compare_tokens"]
+__all__ = ["Divergence", "TokenRow", "compare_tokens"]
 
 Grid = NDArray[np.int64]
 
