@@ -148,6 +148,12 @@ class ProfileReport(_Record):
     layers: tuple[LayersRow, ...]
     loops: tuple[LoopRow, ...]
 
+    @property
+    def title(self) -> str:
+        """What ran where, in one line."""
+        machine = self.machine
+        return f"{self.bundle}, {self.backend} on {machine.processor}, {machine.threads} of {machine.cores} cores"
+
 
 def ceiling_row(ceilings: Ceilings | None) -> CeilingRow | None:
     """`ceilings` for the file."""
