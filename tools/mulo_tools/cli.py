@@ -35,7 +35,10 @@ _COMMANDS = {
         "mulo_tools.verify.command", "verify_command", "Compare two backends, or two exports, token by token."
     ),
     "gpu-check": LazyCommand(
-        "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
+        "mulo_tools.gpu_check.command",
+        "gpu_check_command",
+        "Check whether and how fast a machine runs mulo.",
+        "cpu,export",
     ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
