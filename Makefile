@@ -25,7 +25,7 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,service]'
+	$(PIP) '.[export,cpu,bench,service,profile]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python

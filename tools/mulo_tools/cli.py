@@ -11,7 +11,7 @@ __all__ = ["main"]
 _HELP = """Make images from a bundle by multi-scale local speculative decoding, and measure it.
 
 Bundles are made by `mulo-export`. Exit codes: 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or
-request; 3 the bundle is refused; 4 a graph differs from its reference; 130 interrupted.
+request; 3 the bundle is refused; 4 a graph differs from its reference, or a backend from another; 130 interrupted.
 
 Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mulo bench --images 5`.
 """
@@ -37,7 +37,10 @@ _COMMANDS = {
         "mulo_tools.verify.command", "verify_command", "Compare two backends, or two exports, token by token."
     ),
     "gpu-check": LazyCommand(
-        "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
+        "mulo_tools.gpu_check.command",
+        "gpu_check_command",
+        "Check whether and how fast a machine runs mulo.",
+        "cpu,export",
     ),
     "calibrate": LazyCommand(
         "mulo_tools.calibrate", "calibrate_command", "Measure what enters linear layers, for 8 bits.", "cpu,export"
