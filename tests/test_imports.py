@@ -58,6 +58,8 @@ ONLY_IN = {
         "mulo_runtime.service.schema",
         "mulo_tools.bench.report",
     ],
+    "locust": ["mulo_tools.prove.locustfile"],
+    "httpx": ["mulo_tools.prove.storm", "mulo_tools.prove.storm_clients"],
     "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }

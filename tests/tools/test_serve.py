@@ -4,77 +4,60 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import Result
+from mulo_tools.prove.service_process import running_service
 from serving import GENERATIONS, PROMPT, eventually
 
-RunMulo = Callable[..., object]
+MakeBundle = Callable[..., Path]
+RunMulo = Callable[..., Result]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-@contextmanager
-def process(bundle: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`mulo serve`, ready, and its address; killed where a test leaves it running."""
-    port = free_port()
-    command = [sys.executable, "-c", "from mulo_tools.cli import main; main()", "serve", str(bundle)]
-    command += ["--port", str(port), "--threads", "1", *options]
-    url = f"http://127.0.0.1:{port}"
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        try:
-            eventually(lambda: answers(f"{url}/readyz"), 60)
-            yield running, url
-        finally:
-            running.kill()
-
-
-def answers(url: str) -> bool:
+def listens(url: str) -> bool:
     try:
-        return httpx.get(url).status_code == 200
+        return httpx.get(f"{url}/livez").status_code == 200
     except httpx.TransportError:
         return False
 
 
-def test_on_sigterm_accepted_requests_are_finished_and_new_ones_refused(shared_bundle: Callable[..., Path]) -> None:
+def test_on_sigterm_accepted_requests_are_finished_and_new_ones_refused(
+    shared_bundle: MakeBundle, tmp_path: Path
+) -> None:
     answered: list[httpx.Response] = []
-    with process(shared_bundle(ratio=4), "--queue", "8") as (running, url):
-        body = {"prompt": PROMPT, "seed": 1, "n": 4, "method": "ar"}
+    body = {"prompt": PROMPT, "seed": 1, "n": 4, "method": "ar"}
+    options = ["--threads", "1", "--queue", "8"]
+    with running_service(shared_bundle(ratio=4), options, tmp_path / "log") as service:
+        url = service.url
         asking = threading.Thread(target=lambda: answered.append(httpx.post(url + GENERATIONS, json=body, timeout=60)))
         asking.start()
         eventually(lambda: httpx.get(f"{url}/readyz").json()["waiting"] >= 1)
-        running.send_signal(signal.SIGTERM)
-        eventually(lambda: not answers(f"{url}/livez"))
+        service.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not listens(url))
         asking.join()
-        _, errors = running.communicate(timeout=30)
-        assert running.returncode == 0
+        assert service.process.wait(30) == 0
     assert [one["mulo"]["seed"] for one in answered[0].json()["data"]] == [1, 2, 3, 4]
-    lines = [json.loads(line) for line in errors.splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
     (logged,) = [line for line in lines if line.get("path") == GENERATIONS]
     assert (logged["status"], logged["method"], logged["level"]) == (200, "POST", "info")
     assert logged["seconds"] > 0
 
 
 def test_the_token_may_come_from_the_environment(
-    shared_bundle: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    shared_bundle: MakeBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MULO_SERVE_TOKEN", "a-secret")
-    with process(shared_bundle()) as (_, url):
-        assert httpx.get(f"{url}/v1/bundle").status_code == 401
-        assert httpx.get(f"{url}/v1/bundle", headers={"authorization": "Bearer a-secret"}).status_code == 200
+    with running_service(shared_bundle(), ["--threads", "1"], tmp_path / "log") as service:
+        assert httpx.get(f"{service.url}/v1/bundle").status_code == 401
+        headers = {"authorization": "Bearer a-secret"}
+        assert httpx.get(f"{service.url}/v1/bundle", headers=headers).status_code == 200
 
 
-def test_a_bundle_that_is_refused_is_not_served(mulo: Callable[..., object], tmp_path: Path) -> None:
+def test_a_bundle_that_is_refused_is_not_served(mulo: RunMulo, tmp_path: Path) -> None:
     result = mulo("serve", tmp_path / "nothing")
-    assert result.exit_code == 3  # type: ignore[attr-defined]
-    assert "no such folder" in result.stderr  # type: ignore[attr-defined]
+    assert result.exit_code == 3
+    assert "no such folder" in result.stderr
