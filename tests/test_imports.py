@@ -68,6 +68,8 @@ ONLY_IN = {
     ],
     "polygraphy": ["mulo_tools.profile.polygraphy_runner"],
     "packaging": ["mulo_engines.supported"],
+    "locust": ["mulo_tools.prove.locustfile"],
+    "httpx": ["mulo_tools.prove.storm", "mulo_tools.prove.storm_clients"],
     "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }

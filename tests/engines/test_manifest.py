@@ -126,6 +126,14 @@ def test_a_newer_schema_asks_for_a_newer_mulo(manifest_file: Path, reseal: Resea
         read_manifest(manifest_file)
 
 
+def test_a_bundle_of_the_first_schema_opens_as_it_is(manifest_file: Path, reseal: Reseal) -> None:
+    current, original = read_manifest(manifest_file), json.loads(manifest_file.read_text())
+    first = {key: value for key, value in original.items() if key != "canary"} | {"schema_version": 1}
+    del first["prompt"]["examples"]
+    reseal(manifest_file.parent, first)
+    assert read_manifest(manifest_file) == current
+
+
 @pytest.mark.parametrize("path", ESCAPES)
 @pytest.mark.parametrize("place", [("files", 0, "path"), ("graphs", 0, "file"), ("prompt", "file")], ids=str)
 def test_a_path_that_leaves_the_bundle_is_refused(manifest_file: Path, reseal: Reseal, path: str, place: Place) -> None:

@@ -46,6 +46,12 @@ _COMMANDS = {
         "mulo_tools.calibrate", "calibrate_command", "Measure what enters linear layers, for 8 bits.", "cpu,export"
     ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
+    "prove-load": LazyCommand(
+        "mulo_tools.prove.load", "load_command", "Ask a service for more than it can do.", "cpu,service,load"
+    ),
+    "prove-storm": LazyCommand(
+        "mulo_tools.prove.storm", "storm_command", "Storm a service with clients of every kind.", "cpu,service,load"
+    ),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),
 }

@@ -1,4 +1,4 @@
-"""Every request gets a number, a log line, a count and, where OpenTelemetry is installed, a span."""
+"""Every request gets a number, a log line and a count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from time import perf_counter
 
 from mulo_runtime.service.asgi import Application, Message, Receive, Scope, Send
 from mulo_runtime.service.metrics import Metrics
-from mulo_runtime.service.tracing import request_span
 
 __all__ = ["AccessLog"]
 
@@ -38,18 +37,16 @@ class AccessLog:
             return
         state = scope["state"] = {**scope.get("state", {}), "request": secrets.token_hex(8), "status": _CLIENT_GONE}
         start = perf_counter()
-        with request_span(scope) as span:
-            try:
-                await self._inner(scope, receive, self._noting(state, send))
-            except TimeoutError:
-                state["status"] = _CLIENT_GONE
-            finally:
-                span.set_attribute("http.response.status_code", state["status"])
-                path = scope["path"] if scope["path"] in self._paths else "other"
-                self._metrics.count_response(path, state["status"])
-                seconds = round(perf_counter() - start, 4)
-                told = {"method": scope["method"], "path": scope["path"], "seconds": seconds, **state}
-                _LOG.info("request", extra={"fields": told})
+        try:
+            await self._inner(scope, receive, self._noting(state, send))
+        except TimeoutError:
+            state["status"] = _CLIENT_GONE
+        finally:
+            path = scope["path"] if scope["path"] in self._paths else "other"
+            self._metrics.count_response(path, state["status"])
+            seconds = round(perf_counter() - start, 4)
+            told = {"method": scope["method"], "path": scope["path"], "seconds": seconds, **state}
+            _LOG.info("request", extra={"fields": told})
 
     def _noting(self, state: dict[str, object], send: Send) -> Send:
         async def noting(message: Message) -> None:

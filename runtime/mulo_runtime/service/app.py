@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from mulo_engines.errors import MuloError
 from starlette.exceptions import HTTPException
 
@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 _FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse} for status in (400, 401, 408, 413, 429, 500, 503, 504, "default")
 }
+
+_STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 def build_app(pipeline: Pipeline, limits: Limits | None = None, *, token: str | None = None) -> Application:
@@ -86,7 +88,7 @@ def _add_images(app: FastAPI, pipeline: Pipeline, limits: Limits, metrics: Metri
         """What the bundle makes, and what a request may ask for."""
         return card
 
-    @app.post("/v1/images/generations", response_model=ImagesResponse, responses=_FAILURES)
+    @app.post("/v1/images/generations", response_model=ImagesResponse, responses=_STREAMED | _FAILURES)
     async def generate(body: ImageRequest, http: Request) -> Response:
         """Make images; with `stream`, server-sent events named as OpenAI names them."""
         if pipeline.state != "ready":
@@ -124,7 +126,7 @@ def _add_health(app: FastAPI, pipeline: Pipeline, limits: Limits, metrics: Metri
         found = await health()
         return _health_answer(found, found.ready)
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse)
     async def read_metrics() -> Response:
         """Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE)
