@@ -14,6 +14,7 @@ from mulo_export.calibration import read_calibration
 from mulo_export.check import check_graphs
 from mulo_export.checkpoints.read_transformer import prefix_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.codes import Amax
 from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import fold_ta_tok
 from mulo_export.graph_writer import write_condition, write_graphs
@@ -21,7 +22,7 @@ from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.publish import publication
-from mulo_export.quantize_for_tensorrt import Amax, quantize_weights, quantized_inputs
+from mulo_export.quantize_for_tensorrt import quantize_weights, quantized_inputs
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
 

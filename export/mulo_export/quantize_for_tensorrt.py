@@ -16,21 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_export.calibration import InputRange
-from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
-from mulo_export.graphs.precision import BLOCK, input_scale_name, scale_name
+from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.codes import BLOCK, Amax, is_quantized, quantized_entries
 from mulo_export.precision import CodeType
-from mulo_export.weights import Progress, TensorEntry, WrittenFile, cast_values, converted_entry, write_tensors
+from mulo_export.weights import Progress, WrittenFile, cast_values, write_tensors
 
-__all__ = ["Amax", "is_quantized", "quantize_weights", "quantized_entries", "quantized_inputs"]
+__all__ = ["quantize_weights", "quantized_inputs"]
 
-Amax = Mapping[str, float]
-"""The largest magnitude that enters a linear layer, by the name of its weight; empty where it is not known."""
 Quantizer = Callable[[NDArray[np.float32]], tuple[NDArray[Any], NDArray[np.float16]]]
 """Codes and scales of a weight."""
 
 _LARGEST: Mapping[CodeType, float] = {"int8": 127, "float8e4m3fn": 448, "int4": 7}
-_STORED: Mapping[CodeType, str] = {"int8": "I8", "float8e4m3fn": "F8_E4M3", "int4": "U8"}
-"""safetensors' type; two codes of 4 bits share a byte, the first in the lower half."""
 _LARGEST_ERROR = 0.05
 """Of an input that becomes int8, relative to its root mean square: a step is amax / 127, its error step / sqrt(12)."""
 _SMALLEST_SCALE = np.finfo(np.float16).smallest_subnormal
@@ -38,21 +34,15 @@ _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Scales that are tried for a block of 4-bit codes: clipping its largest weight may serve the others better."""
 
 
-def is_quantized(record: TensorRecord, codes: CodeType) -> bool:
-    """Whether a tensor becomes codes: the matrix of a layer, whose rows consist of whole blocks."""
-    matrix = len(record.shape) == 2 and record.name.startswith("layers.")
-    return matrix and (codes != "int4" or record.shape[1] % BLOCK == 0)
-
-
 def quantized_inputs(ranges: Mapping[str, InputRange], codes: CodeType) -> Amax:
-    """The layers of `ranges` whose inputs may become codes.
+    """The layers of `ranges` whose inputs may become codes; never one that nothing entered.
 
     Steps of int8 are equal, so that a few large values leave too few of them to all others; what SwiGLU makes is so.
     Its layers keep floating-point inputs. Steps of float8 grow with the value.
     """
     steps = _LARGEST[codes] * np.sqrt(12)
     limit = np.inf if codes == "float8e4m3fn" else _LARGEST_ERROR * steps
-    return {name: found.amax for name, found in ranges.items() if found.amax <= limit * found.rms}
+    return {name: found.amax for name, found in ranges.items() if 0 < found.amax <= limit * found.rms}
 
 
 def quantize_weights(
@@ -74,24 +64,6 @@ def quantize_weights(
     entries = quantized_entries(file, codes, dtype, amax)
     values = (value for name in file.tensors for value in _values(file, name, codes, dtype, amax))
     return write_tensors(destination, entries, values, file.metadata, progress)
-
-
-def quantized_entries(file: TensorFile, codes: CodeType, dtype: str, amax: Amax) -> dict[str, TensorEntry]:
-    """The header's entries of what `quantize_weights` writes."""
-    return {name: entry for record in file.tensors.values() for name, entry in _entries(record, codes, dtype, amax)}
-
-
-def _entries(record: TensorRecord, codes: CodeType, dtype: str, amax: Amax) -> Iterator[tuple[str, TensorEntry]]:
-    if not is_quantized(record, codes):
-        yield record.name, converted_entry(record, dtype)
-        return
-    rows, columns = record.shape
-    stored = (rows, columns // 2) if codes == "int4" else (rows, columns)
-    scales = (rows, columns // BLOCK) if codes == "int4" else (rows,)
-    yield record.name, TensorEntry(_STORED[codes], stored, stored[0] * stored[1])
-    yield scale_name(record.name), TensorEntry("F16", scales, 2 * int(np.prod(scales)))
-    if record.name in amax:
-        yield input_scale_name(record.name), TensorEntry("F16", (), 2)
 
 
 def _values(file: TensorFile, name: str, codes: CodeType, dtype: str, amax: Amax) -> Iterator[NDArray[Any]]:

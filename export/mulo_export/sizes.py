@@ -9,11 +9,11 @@ from mulo_engines.manifest import FileRecord
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+from mulo_export.codes import quantized_entries
 from mulo_export.describe import GRAPHS, PROMPT_FILE, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, Precision
-from mulo_export.quantize_for_tensorrt import quantized_entries
 from mulo_export.sources import Sources
 from mulo_export.weights import TYPE_BYTES
 

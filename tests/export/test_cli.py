@@ -197,7 +197,7 @@ def test_a_missing_library_is_an_error_that_names_what_to_install(checkpoints: C
 @pytest.mark.parametrize(
     ("option", "word"),
     [
-        (["--precision", "fp8"], "fp32"),
+        (["--precision", "fp6"], "fp32"),
         (["--temperature", "-1"], "temperature"),
         (["--top-p", "0"], "top-p"),
         (["--pool-k", "65"], "at most 64"),

@@ -14,8 +14,9 @@ from golden_models import load_graph, open_golden
 from mulo_engines.errors import CheckpointError
 from mulo_export.calibration import InputRange
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.codes import BLOCK, scale_name
 from mulo_export.graphs.builder import GraphBuilder
-from mulo_export.graphs.precision import BLOCK, Weights, scale_name
+from mulo_export.graphs.precision import Weights
 from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.precision import CodeType
 from mulo_export.quantize_for_tensorrt import quantize_weights, quantized_inputs
@@ -137,6 +138,7 @@ def test_no_more_than_a_few_copies_of_one_tensor_are_in_memory(codes: CodeType, 
 
 def test_inputs_with_a_few_large_values_stay_floating_point_in_int8() -> None:
     ranges = {"even": InputRange(amax=4.0, rms=1.0), "peaked": InputRange(amax=40.0, rms=1.0)}
+    ranges["never read"] = InputRange(amax=0.0, rms=0.0)
     assert quantized_inputs(ranges, "int8") == {"even": 4.0}
     assert quantized_inputs(ranges, "float8e4m3fn") == {"even": 4.0, "peaked": 40.0}
 

@@ -91,9 +91,10 @@ def _profile_faults(engine: Any, record: EngineRecord, signature: Signature) -> 
     if engine.num_optimization_profiles != len(record.profiles):
         yield f"{engine.num_optimization_profiles} profiles", f"{len(record.profiles)} profiles"
         return
+    sized = [spec for spec in signature.inputs if any(isinstance(size, str) for size in spec.shape)]
     for index, known in enumerate(record.profiles):
-        profile = Profile(known.name, known.sizes)
-        for spec in signature.inputs:
+        for spec in sized:
             found = tuple(tuple(shape) for shape in engine.get_tensor_profile_shape(spec.name, index))
-            if any(isinstance(size, str) for size in spec.shape) and found != (wanted := input_shapes(profile, spec)):
+            wanted = input_shapes(Profile(known.name, known.sizes), spec)
+            if found != wanted:
                 yield f"{known.name}: {spec.name} {found}", f"{known.name}: {spec.name} {wanted}"

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.codes import BLOCK, input_scale_name, scale_name
 from mulo_export.graphs.builder import RECORD_TYPES, GraphBuilder, Value
 
-__all__ = ["BLOCK", "Weights", "input_scale_name", "scale_name"]
-
-BLOCK = 32
-"""Inputs of a linear layer that share a scale in 4 bits."""
-
-
-def scale_name(weight: str) -> str:
-    """The tensor that holds the scales of a quantized weight."""
-    return f"{weight}.scale"
-
-
-def input_scale_name(weight: str) -> str:
-    """The tensor that holds the scale of what enters the layer of a quantized weight."""
-    return f"{weight}.input_scale"
+__all__ = ["Weights"]
 
 
 class Weights:
