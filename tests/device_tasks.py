@@ -15,6 +15,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.cuda.stream import CudaStream
 from mulo_engines.engine import Engine
 from mulo_engines.errors import MuloError
+from mulo_engines.onnxruntime import cuda_backend, cuda_engine
 from mulo_engines.stream import DeviceArray, Stream
 from mulo_export.options import CompileOptions
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline
@@ -22,8 +23,9 @@ from mulo_runtime.capacity import lane_sizes
 from mulo_tools.cli import main
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, PlanLibrary, write_plans
+from session_double import Session
 
-__all__ = ["broken", "contexts", "draw", "generate", "misuse", "unserved", "verify", "without_gpu"]
+__all__ = ["broken", "contexts", "draw", "draw_by_provider", "generate", "misuse", "unserved", "verify", "without_gpu"]
 
 BACKEND = "tensorrt-rtx"
 
@@ -37,6 +39,15 @@ def draw(path: Path, methods: list[Any], images: int) -> list[list[Any]]:
         cold = [_drawn(pipeline, method, images) for method in methods]
         pipeline.warm_up(*methods)
         return [cold, [_drawn(pipeline, method, images) for method in methods]]
+
+
+def draw_by_provider(path: Path, methods: list[Any]) -> list[Any]:
+    """Tokens of an image by each method, drawn by ONNX Runtime's CUDA provider on one of two lanes."""
+    cuda_backend.require_provider = lambda: None
+    cuda_engine.ort.InferenceSession = lambda path, options, providers: Session(path, [providers[0][0]])
+    settings: dict[str, Any] = {"methods": methods, "lanes": 2, "verify": False}
+    with Pipeline.open(path, backend="onnxruntime-cuda", **settings) as pipeline:
+        return [pipeline.generate(request(0, method)).tokens for method in methods]
 
 
 def _drawn(pipeline: Pipeline, method: Any, images: int) -> tuple[Any, dict[str, int], int]:

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import tensorrt_rtx
 from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cuda.gpu import detect_gpu
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from mulo_engines.signature import Signature, graph_signature
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
-from mulo_engines.tensorrt.gpu import detect_gpu
 from mulo_engines.tensorrt.profiles import Profile, graph_profiles, input_shapes, static_sizes
 from mulo_engines.tensorrt.record import EngineRecord, EngineSetRecord, GpuRecord, ProfileRecord, write_record
 from mulo_export.options import CompileOptions
 from mulo_export.plan_sizes import plan_sizes
 from numpy.typing import NDArray
 
-__all__ = ["CudaEngine", "ExecutionContext", "PlanLibrary", "Runtime", "write_plans"]
+__all__ = ["CudaEngine", "ExecutionContext", "PlanLibrary", "Runtime", "array_at", "write_plans"]
 
 _KINDS = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "bool": "BOOL", "uint8": "UINT8"}
 SCRATCH = 4096
@@ -201,7 +201,7 @@ class ExecutionContext:
         assert self.scratch is not None
         self.runs.append(stream_handle)
         inputs = {
-            name: _array(self._addresses[name], self._shapes[name], spec.dtype)
+            name: array_at(self._addresses[name], self._shapes[name], spec.dtype)
             for name, spec in self._engine.inputs.items()
         }
         for name, output in self._engine.graph.run_once(inputs).items():
@@ -209,7 +209,8 @@ class ExecutionContext:
         return self._engine.enqueues
 
 
-def _array(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+def array_at(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The array at an address of the stub driver's memory, which is the host's."""
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     if not size:
         return np.zeros(shape, dtype)

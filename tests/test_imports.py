@@ -48,7 +48,7 @@ ONLY_IN = {
     ],
     "tensorrt": ["mulo_engines.tensorrt.binding"],
     "tensorrt_rtx": ["mulo_engines.tensorrt.binding"],
-    "cuda": ["mulo_engines.cuda.stream", "mulo_engines.tensorrt.gpu"],
+    "cuda": ["mulo_engines.cuda.stream", "mulo_engines.cuda.gpu"],
     "ml_dtypes": ["mulo_export.quantize_for_tensorrt"],
     "fastapi": ["mulo_runtime.service.app", "mulo_runtime.service.event_stream"],
     "starlette": ["mulo_runtime.service.app"],

@@ -10,6 +10,7 @@ from pathlib import Path
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle, describe_file
 from mulo_engines.child import Report, run_in_child
+from mulo_engines.cuda.gpu import Gpu, detect_gpu
 from mulo_engines.errors import BuildError
 from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
 from mulo_engines.memory import MemoryPlan, available_memory
@@ -18,7 +19,6 @@ from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
-from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
 from mulo_engines.tensorrt.profiles import PlanSizes, graph_profiles, sizes_of_plans, static_sizes
 from mulo_engines.tensorrt.record import (
     RECORD_NAME,

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from mulo_engines.backend import Backend, Limits
 from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.gpu import detect_gpu
 from mulo_engines.cuda.stream import CudaDevice
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineUnavailable
@@ -16,7 +17,6 @@ from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.engine import PlanRuntime
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
-from mulo_engines.tensorrt.gpu import detect_gpu
 
 __all__ = ["TensorRtBackend"]
 

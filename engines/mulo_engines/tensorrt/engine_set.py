@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineStale
 from mulo_engines.manifest import FileRecord
-from mulo_engines.tensorrt.gpu import Gpu
 from mulo_engines.tensorrt.record import RECORD_NAME, EngineRecord, EngineSetRecord, GpuRecord, read_record
 
 __all__ = ["EngineSet", "engines_root", "open_engine_set", "read_records", "set_folder"]

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineStale
 from mulo_engines.manifest import Count, FileRecord, Name
-from mulo_engines.tensorrt.gpu import Gpu
 
 __all__ = [
     "RECORD_NAME",
