@@ -25,7 +25,18 @@ from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, PlanLibrary, write_plans
 from session_double import Session
 
-__all__ = ["broken", "contexts", "draw", "draw_by_provider", "generate", "misuse", "unserved", "verify", "without_gpu"]
+__all__ = [
+    "broken",
+    "contexts",
+    "draw",
+    "draw_by_provider",
+    "generate",
+    "lengths",
+    "misuse",
+    "unserved",
+    "verify",
+    "without_gpu",
+]
 
 BACKEND = "tensorrt-rtx"
 
@@ -177,12 +188,22 @@ def without_gpu(path: Path) -> MuloError | None:
     return _error(lambda: Pipeline.open(path, backend=BACKEND, verify=False))
 
 
-def _compile(path: Path, methods: list[Any], images: int = 1) -> PlanLibrary:
+def lengths(path: Path, short: int) -> list[tuple[int, Any]]:
+    """S of the target's plan and the tokens, by plain decoding, in pipelines that hold it alone and MuLo-SD, too."""
+    library, found = _compile(path, [MuloSD()], target_short_slots=short), []
+    for methods in ([AutoRegressive()], [MuloSD()]):
+        with Pipeline.open(path, backend=BACKEND, methods=methods, verify=False) as pipeline:
+            tokens = pipeline.generate(request(0, AutoRegressive())).tokens
+            found.append((library.engines["target"].slots, tokens))
+    return found
+
+
+def _compile(path: Path, methods: list[Any], images: int = 1, **options: Any) -> PlanLibrary:
     """Have plans for `methods` beside the bundle, and the library's double load them."""
     bundle = Bundle.open(path, verify="size")
     sizes = lane_sizes(bundle.manifest, methods, 256)
     slots = {"target_slots": sizes.target.slots, "drafter_slots": sizes.drafter.slots}
-    write_plans(bundle, CompileOptions(images=images, **slots))
+    write_plans(bundle, CompileOptions(images=images, **slots, **options))
     library = PlanLibrary(bundle)
     tensorrt_rtx.Runtime = library.Runtime
     return library

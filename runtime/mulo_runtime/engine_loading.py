@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mulo_engines.backend import Backend
 from mulo_engines.bundle import Bundle
@@ -21,8 +21,13 @@ def needed_graphs(backend: Backend) -> Sequence[str]:
     return (*GRAPHS, "feed") if backend.on_device else GRAPHS
 
 
-def load_engines(backend: Backend, bundle: Bundle) -> dict[str, Engine]:
+def load_engines(backend: Backend, bundle: Bundle, slots: Mapping[str, int]) -> dict[str, Engine]:
     """The engines of `needed_graphs` by name.
+
+    Args:
+        backend: loads them.
+        bundle: the bundle, opened.
+        slots: how long the caches must be at least, by graph.
 
     Raises:
         EngineError: one cannot be loaded; the others are closed again.
@@ -30,7 +35,7 @@ def load_engines(backend: Backend, bundle: Bundle) -> dict[str, Engine]:
     engines: dict[str, Engine] = {}
     try:
         for name in needed_graphs(backend):
-            engines[name] = backend.load(bundle, name)
+            engines[name] = backend.load(bundle, name, slots.get(name, 0))
     except BaseException:
         close_engines(engines)
         raise

@@ -20,7 +20,7 @@ from mulo_engines.stream import Stream
 from mulo_runtime.async_stream import StreamThreads
 from mulo_runtime.batch import Batch, make_batch
 from mulo_runtime.canary import check_canary, read_canary
-from mulo_runtime.capacity import lane_memory
+from mulo_runtime.capacity import lane_memory, lane_sizes
 from mulo_runtime.conditions import Condition, ConditionEncoder, Prompt
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.engine_loading import close_engines, load_engines
@@ -127,7 +127,8 @@ class Pipeline:
         plan = lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries)
         scratch = lanes * runs.scratch_bytes(bundle)
         (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
-        engines = load_engines(runs, bundle)
+        needed = lane_sizes(bundle.manifest, held, queries)
+        engines = load_engines(runs, bundle, {"target": needed.target.slots, "drafter": needed.drafter.slots})
         sizes = {"lanes": lanes, "queue": queue, "images": images, "queries": queries}
         try:
             return cls(bundle, engines, methods=held, new_stream=runs.new_stream if runs.on_device else None, **sizes)

@@ -52,7 +52,7 @@ class OnnxRuntimeCudaBackend(Backend):
         gpu = detect_gpu(self._index)
         return None if gpu is None else gpu.free_bytes
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         refuse_bfloat16(bundle, "by ONNX Runtime, whose Python interface has no bfloat16 arrays")
         path = bundle.graph(graph)
         return OnnxRuntimeCudaEngine.load(path, name=graph, device=self._index, stream=self._queue.handle)

@@ -69,11 +69,11 @@ class TensorRtBackend(Backend):
         estimates = (engine.activation_bytes for engine in self._set(bundle).record.engines)
         return self._device.scratch or max(estimates, default=0)
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
-        engines = self._set(bundle)
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
+        engines, signature = self._set(bundle), graph_signature(bundle.manifest, graph)
         bundle.graph(graph)
-        record, signature = engines.engine(graph), graph_signature(bundle.manifest, graph)
-        return self._runtime.load(engines.plan(graph), record, signature)
+        length = min((each for each in engines.lengths(graph) if each >= slots), default=None)
+        return self._runtime.load(engines.plan(graph, length), engines.engine(graph, length), signature)
 
     def _set(self, bundle: Bundle) -> EngineSet:
         if bundle.path not in self._sets:

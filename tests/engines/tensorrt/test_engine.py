@@ -13,7 +13,9 @@ import pytest
 import tensorrt_rtx
 from bundles import tiny_bundle
 from mulo_engines.errors import EngineError, EngineMismatch, RequestError, ShapeError
+from mulo_engines.manifest import MANIFEST_NAME, read_manifest
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, Prompt, Request, ZipAR
+from mulo_runtime.capacity import lane_sizes
 from PIL import Image
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, Runtime
@@ -137,6 +139,14 @@ def test_a_gpu_that_has_too_little_memory_is_refused_before_anything_is_loaded(
 def test_without_a_gpu_the_backend_says_so(bundle: Path, on_stub_driver: OnStubDriver) -> None:
     error = on_stub_driver(device_tasks.without_gpu, bundle, COUNT=0)
     assert re.search(r"(?s)'tensorrt-rtx' found no GPU.*--backend onnxruntime", str(error))
+
+
+def test_a_pipeline_takes_the_shortest_cache_that_holds_its_methods(bundle: Path, on_stub_driver: OnStubDriver) -> None:
+    manifest = read_manifest(bundle / MANIFEST_NAME)
+    short = lane_sizes(manifest, [AutoRegressive(), ZipAR()], 256).target.slots
+    (first, drawn), (second, again) = on_stub_driver(device_tasks.lengths, bundle, short)
+    assert (first, second) == (short, lane_sizes(manifest, [MuloSD()], 256).target.slots)
+    assert np.array_equal(drawn, again)
 
 
 def test_the_command_line_draws_by_plans_the_image_that_the_host_draws(
