@@ -30,7 +30,7 @@ SCRATCH = 4096
 
 
 def write_plans(bundle: Bundle, options: CompileOptions) -> Path:
-    """Engines of `bundle` for this machine's GPU, whose plans hold the name of their graph and the length of its cache."""
+    """Engines of `bundle` for this machine's GPU, whose plans hold the name of a graph and the length of its cache."""
     sizes, version, gpu = plan_sizes(bundle.manifest, options), tensorrt_rtx.__version__, detect_gpu()
     folder = set_folder(engines_root(bundle.path), "tensorrt-rtx", version, gpu)
     folder.mkdir(parents=True)
