@@ -31,11 +31,13 @@ ONLY_IN = {
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
+        "mulo_tools.reference.eagle",
         "mulo_tools.reference.evaluate",
         "mulo_tools.reference.gpt",
         "mulo_tools.reference.muon",
         "mulo_tools.reference.sample",
         "mulo_tools.reference.train",
+        "mulo_tools.reference.train_eagle",
         "mulo_tools.reference.train_gpt",
         "mulo_tools.reference.train_vq",
         "mulo_tools.reference.training",

@@ -1,9 +1,13 @@
-"""Declare every graph of a bundle and write it beside the weights that it refers to."""
+"""Declare every graph of a bundle and write it, and the table of neighbours, beside the weights it refers to."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
+from mulo_engines.bundle import NEIGHBOUR_FILE
+from safetensors.numpy import save_file
 
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.codebook import neighbour_table, normalised_codebook
@@ -35,6 +39,7 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
     sampler_graph(neighbours, full=True).save(folder / graph_file("sampler_full"))
+    save_file({"neighbours": neighbours.astype(np.int32)}, folder / NEIGHBOUR_FILE)
     feed_graph(guidance=True).save(folder / graph_file("feed"))
 
 

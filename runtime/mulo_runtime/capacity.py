@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mulo_engines import cache_slots
+from mulo_engines.buckets import query_bucket
 from mulo_engines.cache_slots import Grid, model_buffers
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
-from mulo_runtime.settings import Method, MuloSD, ZipAR
+from mulo_runtime.settings import Jacobi, Method, MuloSD, Sequential, ZipAR
 
-__all__ = ["LaneSizes", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
+__all__ = ["LaneSizes", "distribution_rows", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
+
+_FLOAT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +25,14 @@ class LaneSizes:
     Attributes:
         queries: the largest number of queries of one pass.
         target_slots, drafter_slots: the most slots that a method may fill behind the condition.
+        distributions: the most queries of a pass whose distributions a method wants.
         target, drafter: the models' buffers, which hold the condition and the padding of a pass, too.
     """
 
     queries: int
     target_slots: int
     drafter_slots: int
+    distributions: int
     target: ModelBuffers
     drafter: ModelBuffers
 
@@ -39,11 +44,13 @@ def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> L
     queries = min(queries, grid[0] * grid[1])
     target = max(target_slots(method, grid, manifest.ratio) for method in methods)
     drafter = max(drafter_slots(method, draft_grid) for method in methods)
+    distributions = max(distribution_rows(method, grid) for method in methods)
     return LaneSizes(
         queries=queries,
         target_slots=target,
         drafter_slots=drafter,
-        target=model_buffers(prefix, target, queries),
+        distributions=distributions,
+        target=model_buffers(prefix, target, max(queries, distributions)),
         drafter=model_buffers(prefix, drafter, queries),
     )
 
@@ -61,6 +68,14 @@ def drafter_slots(method: Method, grid: Grid) -> int:
     return cache_slots.drafter_slots(method, grid) if isinstance(method, MuloSD) else 0
 
 
+def distribution_rows(method: Method, grid: Grid) -> int:
+    """The most queries of a pass whose distributions `method` wants; `grid` is the target's."""
+    if not isinstance(method, Sequential):
+        return 0
+    drafted = method.jacobi_window if isinstance(method, Jacobi) else method.length + 1
+    return min(drafted, grid[0] * grid[1])
+
+
 def lane_memory(
     manifest: Manifest, methods: Sequence[Method], *, lanes: int = 1, images: int = 1, queries: int = 256
 ) -> MemoryPlan:
@@ -74,4 +89,7 @@ def lane_memory(
         queries: the largest number of queries of one pass.
     """
     sizes = lane_sizes(manifest, methods, queries)
-    return plan_memory(manifest, lanes=lanes, images=images, drafter=sizes.drafter, target=sizes.target)
+    plan = plan_memory(manifest, lanes=lanes, images=images, drafter=sizes.drafter, target=sizes.target)
+    # Those of the target, and those that the drafted tokens were drawn from.
+    rows = 2 * query_bucket(sizes.distributions) if sizes.distributions else 0
+    return MemoryPlan({**plan.parts, "distributions": lanes * images * rows * manifest.vocabulary * _FLOAT})

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from mulo_engines.engine import Engine
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance import PooledMass
-from mulo_runtime.capacity import drafter_slots, lane_sizes, target_slots
+from mulo_runtime.acceptance.choose import neighbours_needed
+from mulo_runtime.capacity import distribution_rows, drafter_slots, lane_sizes, target_slots
 from mulo_runtime.meter import Meter
 from mulo_runtime.model import CachedModel
 from mulo_runtime.pixels import GridGraph
-from mulo_runtime.sampler import SamplerBuffers
+from mulo_runtime.sampler import Sampler, SamplerBuffers
 from mulo_runtime.settings import Method, MuloSD, Sampling
 
 __all__ = ["LANE_GRAPHS", "Lane"]
@@ -33,6 +35,7 @@ class Lane:
         images: N, how many images are decoded together.
         queries: the largest number of queries of one pass.
         methods: the methods that the buffers must hold.
+        neighbours: of every codebook entry the nearest, for the methods that look at them; [V, K].
 
     Attributes:
         target, drafter: the models.
@@ -43,10 +46,18 @@ class Lane:
         draft_grid: rows and columns of the drafter's grid.
         ratio: rows of the target's grid for one of the drafter's.
         queries: the largest number of queries of one pass.
+        vocabulary: V.
+        nearest: of every codebook entry as many of the nearest as the current method looks at; [V, k].
     """
 
     def __init__(
-        self, engines: Mapping[str, Engine], manifest: Manifest, images: int, queries: int, methods: Sequence[Method]
+        self,
+        engines: Mapping[str, Engine],
+        manifest: Manifest,
+        images: int,
+        queries: int,
+        methods: Sequence[Method],
+        neighbours: NDArray[np.int32],
     ) -> None:
         self.meter = Meter()
         self.ratio = manifest.ratio
@@ -54,10 +65,15 @@ class Lane:
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
         self._sizes = sizes = lane_sizes(manifest, methods, queries)
         self.queries = sizes.queries
-        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary)
+        self.vocabulary = manifest.vocabulary
+        self._neighbours = self.nearest = neighbours
+        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary, sizes.distributions)
         models = engines, images, manifest.condition.length, self._buffers, self.meter
         self.target = CachedModel("target", manifest.target, sizes.target, *models)
         self.drafter = CachedModel("drafter", manifest.drafter, sizes.drafter, *models)
+        self._samplers = {False: self.target.sampler}
+        if sizes.distributions:
+            self._samplers[True] = Sampler(engines["sampler_full"], self._buffers, self.meter)
         self.upsampler = GridGraph(engines["upsampler"], self.ratio, 1, self.meter)
         self.downsampler = GridGraph(engines["downsampler"], 1, self.ratio, self.meter)
         self.decoder = GridGraph(engines["decoder"], manifest.pixels_per_token, 1, self.meter)
@@ -84,6 +100,7 @@ class Lane:
                 expected=f"at most {held[0]} and {held[1]}",
                 fix="open the pipeline with methods=[...] that include these settings",
             )
+        self._prepare_rule(method)
         pool_k = 1
         if isinstance(method, MuloSD):
             pool_k = PooledMass(method.tau, method.pool_k, method.include_self).pool_k
@@ -97,6 +114,27 @@ class Lane:
             self.drafter.sampler.configure(method.draft_sampling(sampling), pool_k=1)
         self.target.sampler.configure(sampling, pool_k)
         self.meter.clear()
+
+    def _prepare_rule(self, method: Method) -> None:
+        """Have the target's passes tell distributions if the method's rule wants them, and look up its neighbours."""
+        wanted = distribution_rows(method, self.grid)
+        if wanted > self._sizes.distributions:
+            raise RequestError(
+                "the lane has too few distributions for these settings",
+                found=f"{wanted} tokens verified in a pass",
+                expected=f"at most {self._sizes.distributions}",
+                fix="open the pipeline with methods=[...] that include these settings",
+            )
+        nearest = neighbours_needed(method)
+        if nearest > self._neighbours.shape[1]:
+            raise RequestError(
+                "the neighbour table is too short for these settings",
+                found=f"{nearest} nearest codebook entries",
+                expected=f"at most {self._neighbours.shape[1]}",
+                fix="open the pipeline with methods=[...] that include them, or export with a larger --pool-k-max",
+            )
+        self.target.sampler = self._samplers[wanted > 0]
+        self.nearest = self._neighbours[:, :nearest]
 
     def reset(self) -> None:
         """Make the lane as good as new after a request that did not end well."""

@@ -206,6 +206,10 @@ class CachedModel:
         """
         self._cursor = [self._prefix + token] * len(self._cursor)
 
+    def rewind_each(self, tokens: Ids) -> None:
+        """`rewind` every image to a token of its own; [N]."""
+        self._cursor = [self._prefix + int(token) for token in tokens]
+
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""
         self.slots.retire(image, positions + self._prefix)

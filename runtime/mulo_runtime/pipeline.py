@@ -24,14 +24,15 @@ from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event
 from mulo_runtime.lane import LANE_GRAPHS, Lane
 from mulo_runtime.lane_pool import LanePool
+from mulo_runtime.neighbours import read_neighbours
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
+from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, Sequential, ZipAR
 
 __all__ = ["GRAPHS", "Pipeline"]
 
 GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that a pipeline needs engines for."""
+"""The graphs that every pipeline needs engines for."""
 
 
 class Pipeline:
@@ -64,7 +65,8 @@ class Pipeline:
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
         held = _held(bundle, methods)
-        self._pool = LanePool([Lane(engines, bundle.manifest, images, queries, held) for _ in range(lanes)], queue)
+        sizes = bundle.manifest, images, queries, held, read_neighbours(bundle, held)
+        self._pool = LanePool([Lane(engines, *sizes) for _ in range(lanes)], queue)
 
     @classmethod
     def open(
@@ -106,7 +108,7 @@ class Pipeline:
         loader = open_backend(backend, threads=threads, spinning=spinning)
         engines: dict[str, Engine] = {}
         try:
-            for name in GRAPHS:
+            for name in graphs_for(held):
                 engines[name] = loader.load(bundle, name)
             return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=held)
         except BaseException:
@@ -251,12 +253,13 @@ class _Run:
             visible=visible,
             target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in self._seeds]),
             drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in self._seeds]),
+            seeds=self._seeds,
             guard=self._guard,
         )
 
     def _result(self, index: int) -> Result:
         outcome, meter = self._outcome, self._lane.meter
-        accepted = int(outcome.accepted[index])
+        verified, accepted = int(outcome.verified[index]), int(outcome.accepted[index])
         return Result(
             image=self._image[index].copy(),
             tokens=self._lane.as_grid(outcome.tokens)[index].copy(),
@@ -266,10 +269,10 @@ class _Run:
             sampling=self._sampling,
             statistics=Statistics(
                 rounds=outcome.rounds,
-                drafted=outcome.drafted,
-                verified=outcome.verified,
+                drafted=int(outcome.drafted[index]),
+                verified=verified,
                 accepted=accepted,
-                rejected=outcome.verified - accepted,
+                rejected=verified - accepted,
                 resampled=int(outcome.resampled[index]),
                 engines=meter.by_engine(),
                 phases=meter.by_phase(),
@@ -281,6 +284,12 @@ class _Run:
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
     return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
+
+
+def graphs_for(methods: Sequence[Method]) -> tuple[str, ...]:
+    """The graphs that a pipeline for these methods needs engines for."""
+    full = any(isinstance(method, Sequential) for method in methods)
+    return (*GRAPHS, "sampler_full") if full else GRAPHS
 
 
 def _guided(method: Method, sampling: Sampling) -> dict[str, bool]:

@@ -22,11 +22,13 @@ class Draws(NamedTuple):
         tokens: the drawn tokens; [N, R].
         probability: the candidates' own probabilities; [N, R].
         mass: the candidates' pooled masses; [N, R].
+        probs: the distributions that tokens are drawn from; [N, R, V]; None of a sampler that does not tell them.
     """
 
     tokens: NDArray[np.int64]
     probability: NDArray[np.float32]
     mass: NDArray[np.float32]
+    probs: NDArray[np.float32] | None = None
 
 
 class _Bound(NamedTuple):
@@ -43,6 +45,7 @@ class SamplerBuffers:
         images: N.
         queries: the largest R.
         vocabulary: V.
+        distributions: the largest R of a pass whose distributions are wanted; 0 where none are.
 
     Attributes:
         images: N.
@@ -50,21 +53,27 @@ class SamplerBuffers:
         numbers: uniforms, probabilities and masses; [3, N * R].
     """
 
-    def __init__(self, images: int, queries: int, vocabulary: int) -> None:
+    def __init__(self, images: int, queries: int, vocabulary: int, distributions: int = 0) -> None:
         self.images, self._vocabulary = images, vocabulary
         self._logits = np.zeros(2 * images * queries * vocabulary, np.float32)
         self.ids = np.zeros((2, images * queries), np.int64)
         self.numbers = np.zeros((3, images * queries), np.float32)
+        self._probs = np.zeros(images * query_bucket(distributions) * vocabulary if distributions else 0, np.float32)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers."""
-        return self._logits.nbytes + self.ids.nbytes + self.numbers.nbytes
+        return self._logits.nbytes + self.ids.nbytes + self.numbers.nbytes + self._probs.nbytes
 
     def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
         """Where a pass writes the logits of `rows` queries; [B, R, V]."""
         size = batch * rows * self._vocabulary
         return self._logits[:size].reshape(batch, rows, self._vocabulary)
+
+    def probs(self, rows: int) -> NDArray[np.float32]:
+        """Where a sampler writes the distributions of `rows` queries; [N, R, V]."""
+        size = self.images * rows * self._vocabulary
+        return self._probs[:size].reshape(self.images, rows, self._vocabulary)
 
 
 class Sampler:
@@ -111,10 +120,11 @@ class Sampler:
             bound.candidates[:, :wanted] = candidates
         bound.uniforms[:, :wanted] = uniforms
         self._meter.run(self._engine.name, bound.call, self._buffers.images * wanted)
-        tokens, probability, mass = bound.draws
-        if tokens.shape[1] == wanted:
+        if bound.draws.tokens.shape[1] == wanted:
             return bound.draws
-        return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted])
+        tokens, probability, mass, probs = bound.draws
+        shown = None if probs is None else probs[:, :wanted]
+        return Draws(tokens[:, :wanted], probability[:, :wanted], mass[:, :wanted], shown)
 
     def draw_one(self, halves: int, uniform: float) -> tuple[int, float]:
         """The token of a lone query of a lone image, and a probability that is finite if the logits are."""
@@ -134,6 +144,7 @@ class Sampler:
         shape, size = (images, rows), images * rows
         tokens, candidates = (array[:size].reshape(shape) for array in self._buffers.ids)
         uniforms, probability, mass = (array[:size].reshape(shape) for array in self._buffers.numbers)
+        probs = self._buffers.probs(rows) if "probs" in self._engine.outputs else None
         call = self._engine.bind(
             {
                 "logits": self.logits(halves * images, rows),
@@ -143,6 +154,7 @@ class Sampler:
                 "token_ids": tokens,
                 "candidate_prob": probability,
                 "candidate_mass": mass,
+                **({} if probs is None else {"probs": probs}),
             }
         )
-        return _Bound(call, candidates, uniforms, Draws(tokens, probability, mass))
+        return _Bound(call, candidates, uniforms, Draws(tokens, probability, mass, probs))

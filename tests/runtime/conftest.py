@@ -22,7 +22,7 @@ def open_pipeline(shared_bundle: Callable[..., Path]) -> Iterator[MakePipeline]:
 
     def make(ratio: int = 2, text: bool = True, **arguments: Any) -> Pipeline:
         bundle = shared_bundle(ratio=ratio, text=text)
-        opened.append(Pipeline.open(bundle, threads=1, methods=ANY_METHOD, verify=False, **arguments))
+        opened.append(Pipeline.open(bundle, **{"threads": 1, "methods": ANY_METHOD, "verify": False, **arguments}))
         return opened[-1]
 
     yield make

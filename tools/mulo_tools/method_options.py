@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import reduce
+from operator import or_
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
-from mulo_runtime import AutoRegressive, Method, MuloSD, Sampling, ZipAR, default_method, default_sampling, method_name
+from mulo_runtime import METHODS, Method, MuloSD, Sampling, default_method, default_sampling
 
 __all__ = [
-    "METHODS",
     "chosen_method",
     "chosen_sampling",
     "method_options",
@@ -23,9 +23,6 @@ __all__ = [
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-METHODS: Mapping[str, type[Method]] = {method_name(kind()): kind for kind in (AutoRegressive, ZipAR, MuloSD)}
-"""The methods by their names on the command line."""
 
 _METHOD_HELP: Mapping[str, str] = {
     "tau": "mulo-sd: accept a candidate whose pooled mass reaches this; 0 accepts all, above 1 none.",
@@ -46,6 +43,18 @@ _METHOD_HELP: Mapping[str, str] = {
     "refresh": "mulo-sd: which keys of a round are computed anew.",
     "resynchronise": "mulo-sd: whether verified tokens replace the drafter's.",
     "guided": "mulo-sd: which models guidance steers; the other one runs at half the cost.",
+    "jacobi_window": "sjd, gsd: drafted tokens that a pass verifies.",
+    "start": "sjd, gsd: what a token is before its first pass.",
+    "group": "gsd: tokens of a group.",
+    "group_gap": "gsd: how far apart the probabilities of a group may be.",
+    "group_k": "gsd: nearest codebook entries that may be of a group.",
+    "length": "chain methods: tokens drafted in a round.",
+    "delta": "cool-sd, uniform-rsd, linear-rsd: mean weight of the ratio; lantern: most mass that counts for a draft.",
+    "nu": "cool-sd: how fast the weight falls along the chain.",
+    "residual": "cool-sd, lantern++: what replaces a rejected token.",
+    "horizon": "linear-rsd: depth at which the weight would reach 0.",
+    "nearest": "lantern, lantern++: nearest codebook entries whose mass counts.",
+    "multiple": "lantern++: bound of that mass, as a multiple of the draft's own.",
     "schedule": "zipar: start the second row inside the first, or after it as published.",
 }
 _SAMPLING_HELP: Mapping[str, str] = {
@@ -58,7 +67,7 @@ _SAMPLING_HELP: Mapping[str, str] = {
 
 def method_options(command: _Command) -> _Command:
     """Add `--method` and a flag for every switch of every method; what is not given stays as the bundle has it."""
-    hints = get_type_hints(ZipAR) | get_type_hints(MuloSD)
+    hints = reduce(or_, map(get_type_hints, METHODS.values()))
     flags = [_flag(name, hints[name], text) for name, text in _METHOD_HELP.items()]
     method = click.option("--method", type=click.Choice(list(METHODS)), default="mulo-sd", show_default=True)
     return _decorate(command, [method, *flags])

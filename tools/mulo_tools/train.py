@@ -13,7 +13,13 @@ train_group = LazyGroup(
             "train_command",
             "The small family that mulo ships: a tokenizer, a drafter and two targets.",
             "torch,bench",
-        )
+        ),
+        "eagle": LazyCommand(
+            "mulo_tools.reference.train_eagle",
+            "eagle_command",
+            "The EAGLE-1 head of a target of the reference family, which drafts for chain methods.",
+            "torch,bench",
+        ),
     },
     name="train",
     help="Train a family of models.",

@@ -41,7 +41,7 @@ def decode_mulo_sd(lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> 
         lane.meter.phase = "resample"
         verifying.resample(start * ratio, sampled, plans)
         _book(outcome, rejected, plans, start * ratio)
-        outcome.drafted = drafting.drawn
+        outcome.drafted[:] = drafting.drawn
         if stop < draft_rows:
             lane.meter.phase = "resynchronise"
             drafting.resynchronise(outcome.tokens, start, stop)

@@ -1,0 +1,95 @@
+"""Methods that verify token after token, on real engines: whatever drafts, the image is the target's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+from mulo_engines.errors import Cancelled, RequestError
+from mulo_runtime import GSD, SJD, AutoRegressive, Result, RowsDone
+from pipelines import MakePipeline, request
+
+METHODS = (SJD(4), SJD(64), SJD(4, start="left"), GSD(4, group_k=4))
+EXACT = METHODS[:3]
+every_method = pytest.mark.parametrize("method", METHODS, ids=str)
+
+
+def tokens(result: Result) -> list[int]:
+    return result.tokens.ravel().tolist()
+
+
+@pytest.mark.parametrize("method", EXACT, ids=str)
+def test_where_tokens_are_not_drawn_the_image_is_that_of_plain_decoding(
+    open_pipeline: MakePipeline, method: Any
+) -> None:
+    pipeline = open_pipeline(methods=METHODS)
+    greedy = replace(pipeline.sampling, temperature=0.0)
+    plain = pipeline.generate(request(3, AutoRegressive(), sampling=greedy))
+    result = pipeline.generate(request(3, method, sampling=greedy))
+    assert tokens(result) == tokens(plain)
+    assert result.statistics.engines["target"].passes <= plain.statistics.engines["target"].passes
+
+
+@every_method
+def test_every_token_is_accepted_or_resampled(open_pipeline: MakePipeline, method: Any) -> None:
+    result = open_pipeline(methods=METHODS).generate(request(4, method))
+    statistics, accept_map = result.statistics, result.accept_map.ravel()
+    assert accept_map[0] == 0  # drawn from the condition alone
+    assert (accept_map[1:] > 0).all()
+    assert statistics.accepted == (accept_map == 1).sum()
+    assert statistics.resampled == (accept_map == 2).sum()
+    assert statistics.verified == statistics.accepted + statistics.rejected == statistics.drafted
+    assert statistics.engines["target"].passes == statistics.rounds + 1
+
+
+@every_method
+def test_equal_seeds_give_equal_images_and_others_do_not(open_pipeline: MakePipeline, method: Any) -> None:
+    pipeline = open_pipeline(methods=METHODS)
+    first, again, other = (tokens(pipeline.generate(request(seed, method))) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@every_method
+def test_images_of_a_batch_are_those_decoded_alone(open_pipeline: MakePipeline, method: Any) -> None:
+    alone, together = open_pipeline(methods=METHODS), open_pipeline(images=3, methods=METHODS)
+    requests = [request(seed, method) for seed in (1, 2, 3)]
+    singles = [alone.generate(one) for one in requests]
+    batch = together.generate_batch(requests)
+    assert list(map(tokens, batch)) == list(map(tokens, singles))
+    assert [one.statistics.accepted for one in batch] == [one.statistics.accepted for one in singles]
+
+
+@every_method
+def test_rows_are_told_of_in_order_and_are_final(open_pipeline: MakePipeline, method: Any) -> None:
+    told: list[tuple[int, list[int]]] = []
+
+    def keep(event: Any) -> None:
+        assert isinstance(event, RowsDone)
+        told.append((event.rows, event.tokens[0, : event.rows].ravel().tolist()))
+
+    result = open_pipeline(methods=METHODS).generate(request(2, method), on_event=keep)
+    rows = [count for count, _ in told]
+    assert rows == sorted(set(rows))
+    assert rows[-1] == len(result.tokens)
+    assert all(final == result.tokens[:count].ravel().tolist() for count, final in told)
+
+
+@every_method
+def test_a_cancelled_request_stops_and_leaves_the_lane_usable(open_pipeline: MakePipeline, method: Any) -> None:
+    pipeline, cancel = open_pipeline(methods=METHODS), Event()
+    with pytest.raises(Cancelled):
+        pipeline.generate(request(1, method), cancel=cancel, on_event=lambda _: cancel.set())
+    assert np.isfinite(pipeline.generate(request(1, method)).image).all()
+
+
+def test_a_pipeline_that_holds_no_distributions_says_so(open_pipeline: MakePipeline) -> None:
+    with pytest.raises(RequestError, match="too few distributions"):
+        open_pipeline().generate(request(1, SJD(4)))
+
+
+def test_a_table_of_neighbours_that_is_too_short_is_told(open_pipeline: MakePipeline) -> None:
+    with pytest.raises(RequestError, match="too short"):
+        open_pipeline(methods=METHODS).generate(request(1, GSD(4, group_k=40)))
