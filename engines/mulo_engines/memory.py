@@ -11,7 +11,7 @@ from mulo_engines.errors import OutOfMemory
 from mulo_engines.manifest import Manifest
 from mulo_engines.signature import graph_signature
 
-__all__ = ["MemoryPlan", "ModelBuffers", "available_memory", "plan_memory", "tensor_bytes"]
+__all__ = ["MemoryPlan", "ModelBuffers", "available_memory", "model_bytes", "plan_memory", "tensor_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,11 @@ def plan_memory(
         parts |= {f"{role} caches": lanes * cache, f"{role} inputs": lanes * inputs}
     parts["sampler"] = lanes * _sampler_bytes(manifest, images, max(drafter.queries, target.queries))
     return MemoryPlan(parts)
+
+
+def model_bytes(manifest: Manifest, role: str, images: int, buffers: ModelBuffers) -> int:
+    """Bytes of a model's caches and other inputs on one lane; see `plan_memory`."""
+    return sum(_model_bytes(manifest, role, images, buffers))
 
 
 def tensor_bytes(specs: Iterable[TensorSpec], sizes: Mapping[str, int]) -> int:

@@ -21,6 +21,7 @@ from mulo_engines.errors import CheckpointError, EngineUnavailable
 from rich.console import Console
 
 from mulo_export.command_options import (
+    EAGLE_OPTION,
     FILE,
     backend_option,
     export_options,
@@ -31,9 +32,11 @@ from mulo_export.command_options import (
 from mulo_export.family_defaults import PUBLISHED, REFERENCE
 from mulo_export.inspect_checkpoint import inspect_checkpoint
 from mulo_export.options import CompileOptions, FamilyDefaults
+from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.report import build_progress, progress_bar, show_engines, show_inspection, show_parity, show_sizes
 from mulo_export.sources import (
     Sources,
+    read_source_eagle,
     read_source_ta_tok,
     read_source_tokenizer,
     read_source_transformer,
@@ -43,6 +46,7 @@ from mulo_export.sources import (
 __all__ = ["main"]
 
 _TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
+_HEADS = {2: "eagle-64px.safetensors", 4: "eagle-128px.safetensors"}
 
 
 @click.group(cls=CommandGroup, help=__doc__)
@@ -63,7 +67,9 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     pixels = tokenizer.config.pixels_per_token
     drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
     target = read_source_transformer(folder / _TARGETS[int(ratio)], pixels_per_token=pixels)
-    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors")
+    head = folder / _HEADS[int(ratio)]
+    eagle = read_source_eagle(head if head.is_file() and not _quantized(settings) else None, target)
+    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors", eagle=eagle)
     _export(sources, REFERENCE[int(ratio)], settings)
 
 
@@ -72,6 +78,7 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
 @click.option("--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
 @click.option("--drafter-grid", type=click.IntRange(1), help="Likewise, of the drafter.")
 @click.option("--prompt-table", type=FILE, help="Word tables, for a model that reads a short list of words.")
+@EAGLE_OPTION
 @shared_options
 def llamagen(
     target: Path,
@@ -83,6 +90,7 @@ def llamagen(
     target_heads: int | None,
     drafter_heads: int | None,
     prompt_table: Path | None,
+    eagle: Path | None,
     **settings: Any,
 ) -> None:
     """Export a pair of LlamaGen checkpoints, class- or text-conditional, and their VQ tokenizer."""
@@ -90,7 +98,9 @@ def llamagen(
     pixels = tokenizer.config.pixels_per_token
     low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
     high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
-    sources = read_sources(low, high, tokenizer, prompt_table)
+    if eagle is not None and _quantized(settings):
+        raise click.UsageError("--eagle needs the target's output projection as it is, which quantizing does not leave")
+    sources = read_sources(low, high, tokenizer, prompt_table, eagle=read_source_eagle(eagle, high))
     _export(sources, PUBLISHED[high.config.family], settings)
 
 
@@ -140,6 +150,10 @@ def inspect_command(checkpoint: Path, grid: int | None, heads: int | None, as_js
 def build(bundle: Path, backends: Sequence[str], **settings: Any) -> None:
     """Compile every graph of the bundle in the folder BUNDLE for this machine, and put the engines beside them."""
     _build(Bundle.open(bundle), backends, CompileOptions(**settings))
+
+
+def _quantized(settings: Mapping[str, Any]) -> bool:
+    return PRECISIONS[Precision(settings["precision"])].quantized
 
 
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from mulo_engines.tensorrt.binding import BUILDERS
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import Precision
 
-__all__ = ["FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
+__all__ = ["EAGLE_OPTION", "FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
 
 FILE = click.Path(path_type=Path)
 
@@ -27,6 +27,7 @@ _PAIR = [
     click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size never published."),
     click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter."),
 ]
+EAGLE_OPTION = click.option("--eagle", type=FILE, help="Checkpoint of the target's EAGLE head, for chain methods.")
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
     click.option("--precision", type=click.Choice([*map(str, Precision)]), default="fp32", help="Type of the weights."),

@@ -14,6 +14,7 @@ from mulo_export.codebook import neighbour_table, normalised_codebook
 from mulo_export.describe import graph_file, rounding, weights_file
 from mulo_export.graphs.condition import condition_graph
 from mulo_export.graphs.decoder import decoder_graph
+from mulo_export.graphs.eagle import eagle_graph
 from mulo_export.graphs.feed import feed_graph
 from mulo_export.graphs.sampler import sampler_graph
 from mulo_export.graphs.ta_tok import FoldedTaTok
@@ -21,7 +22,7 @@ from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
 from mulo_export.sources import Sources, TaTok, Transformer
 
-__all__ = ["write_condition", "write_graphs", "write_transformer"]
+__all__ = ["write_condition", "write_eagle", "write_graphs", "write_transformer"]
 
 
 def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFile], pool_k_max: int) -> None:
@@ -30,11 +31,14 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     Args:
         folder: the bundle's directory, where the weights of "ta_tok" lie already, if there are any.
         sources: what the models look like.
-        weights: the weights of "drafter", "target" and "vq" as they lie, or will lie, in the bundle.
+        weights: the weights of every role that has graphs as they lie, or will lie, in the bundle.
         pool_k_max: codebook neighbours that the sampler can pool over.
     """
     for role, model in (("drafter", sources.drafter), ("target", sources.target)):
-        write_transformer(folder, role, model, weights[role], sources.ta_tok)
+        hidden = role == "target" and sources.eagle is not None
+        write_transformer(folder, role, model, weights[role], sources.ta_tok, hidden=hidden)
+    if sources.eagle is not None:
+        write_eagle(folder, sources.eagle, weights["eagle"], weights["target"])
     _write_vq(folder, sources, weights["vq"])
     neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
@@ -43,10 +47,18 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     feed_graph(guidance=True).save(folder / graph_file("feed"))
 
 
-def write_transformer(folder: Path, role: str, model: Transformer, weights: TensorFile, ta_tok: TaTok | None) -> None:
-    """Write the two graphs of a role's model."""
-    transformer_graph(model.config, weights, weights_file(role)).save(folder / graph_file(role))
+def write_transformer(
+    folder: Path, role: str, model: Transformer, weights: TensorFile, ta_tok: TaTok | None, *, hidden: bool = False
+) -> None:
+    """Write the two graphs of a role's model, which tells its hidden states to a head where `hidden`."""
+    transformer_graph(model.config, weights, weights_file(role), hidden=hidden).save(folder / graph_file(role))
     write_condition(folder, role, model, weights, ta_tok)
+
+
+def write_eagle(folder: Path, eagle: Transformer, head: TensorFile, target: TensorFile) -> None:
+    """Write the graph of the target's EAGLE head."""
+    own, shared = (head, weights_file("eagle")), (target, weights_file("target"))
+    eagle_graph(eagle.config, own, shared).save(folder / graph_file("eagle"))
 
 
 def write_condition(folder: Path, role: str, model: Transformer, weights: TensorFile, ta_tok: TaTok | None) -> None:

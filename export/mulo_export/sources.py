@@ -10,6 +10,7 @@ from pathlib import Path
 from mulo_engines.errors import CheckpointError
 
 from mulo_export.checkpoints.checkpoint_file import read_checkpoint
+from mulo_export.checkpoints.eagle import eagle_shapes, read_eagle
 from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
 from mulo_export.checkpoints.ta_tok import TaTokConfig, read_ta_tok, ta_tok_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
@@ -22,6 +23,7 @@ __all__ = [
     "TaTok",
     "Tokenizer",
     "Transformer",
+    "read_source_eagle",
     "read_source_ta_tok",
     "read_source_tokenizer",
     "read_source_transformer",
@@ -66,6 +68,7 @@ class Sources:
         vq: the tokenizer that both share.
         prompt: the word tables of a model that reads a short list of words; None for others.
         ta_tok: what makes features of TA-Tok codes, for Tar; None for others.
+        eagle: the target's EAGLE head; None without one.
     """
 
     drafter: Transformer
@@ -73,6 +76,7 @@ class Sources:
     vq: Tokenizer
     prompt: TensorFile | None = None
     ta_tok: TaTok | None = None
+    eagle: Transformer | None = None
 
     @property
     def ratio(self) -> int:
@@ -83,7 +87,8 @@ class Sources:
     def checkpoints(self) -> dict[str, TensorFile]:
         """The checkpoints by role, the prompt's tables apart."""
         files = {"drafter": self.drafter.file, "target": self.target.file, "vq": self.vq.file}
-        return files if self.ta_tok is None else {**files, "ta_tok": self.ta_tok.file}
+        further = {"ta_tok": self.ta_tok, "eagle": self.eagle}
+        return files | {role: source.file for role, source in further.items() if source is not None}
 
 
 def read_source_transformer(path: Path, **told: int | None) -> Transformer:
@@ -127,19 +132,33 @@ def read_source_ta_tok(path: Path) -> TaTok:
     return TaTok(config, file.only(ta_tok_shapes(config)))
 
 
+def read_source_eagle(path: Path | None, target: Transformer) -> Transformer | None:
+    """Read the header of the checkpoint of an EAGLE head, where there is one, for `target`.
+
+    Raises:
+        CheckpointError: see `read_checkpoint` and `read_eagle`.
+    """
+    if path is None:
+        return None
+    file = read_checkpoint(path)
+    config = read_eagle(file, target.config)
+    return Transformer(config, file.only(eagle_shapes(config)))
+
+
 def read_sources(
     drafter: Transformer,
     target: Transformer,
     vq: Tokenizer,
     prompt: Path | None = None,
     ta_tok: TaTok | None = None,
+    eagle: Transformer | None = None,
 ) -> Sources:
     """Read the word tables, and check that all files belong together.
 
     Raises:
         CheckpointError: a file is not what it should be, or the files contradict each other; all faults are listed.
     """
-    sources = Sources(drafter, target, vq, None if prompt is None else read_tensor_file(prompt), ta_tok)
+    sources = Sources(drafter, target, vq, None if prompt is None else read_tensor_file(prompt), ta_tok, eagle)
     faults = [*_model_faults(sources), *_prompt_faults(sources), *_ta_tok_faults(sources)]
     if faults:
         raise CheckpointError(

@@ -9,9 +9,9 @@ from mulo_engines import cache_slots
 from mulo_engines.buckets import query_bucket
 from mulo_engines.cache_slots import Grid, model_buffers
 from mulo_engines.manifest import Manifest
-from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
+from mulo_engines.memory import MemoryPlan, ModelBuffers, model_bytes, plan_memory
 
-from mulo_runtime.settings import Jacobi, Method, MuloSD, Sequential, ZipAR
+from mulo_runtime.settings import Chain, Jacobi, Method, MuloSD, Sequential, ZipAR
 
 __all__ = ["LaneSizes", "distribution_rows", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
 
@@ -26,6 +26,7 @@ class LaneSizes:
         queries: the largest number of queries of one pass.
         target_slots, drafter_slots: the most slots that a method may fill behind the condition.
         distributions: the most queries of a pass whose distributions a method wants.
+        eagle: whether a method drafts with the target's head, whose buffers are as large as the target's.
         target, drafter: the models' buffers, which hold the condition and the padding of a pass, too.
     """
 
@@ -33,6 +34,7 @@ class LaneSizes:
     target_slots: int
     drafter_slots: int
     distributions: int
+    eagle: bool
     target: ModelBuffers
     drafter: ModelBuffers
 
@@ -50,6 +52,7 @@ def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> L
         target_slots=target,
         drafter_slots=drafter,
         distributions=distributions,
+        eagle=any(isinstance(method, Chain) for method in methods),
         target=model_buffers(prefix, target, max(queries, distributions)),
         drafter=model_buffers(prefix, drafter, queries),
     )
@@ -92,4 +95,7 @@ def lane_memory(
     plan = plan_memory(manifest, lanes=lanes, images=images, drafter=sizes.drafter, target=sizes.target)
     # Those of the target, and those that the drafted tokens were drawn from.
     rows = 2 * query_bucket(sizes.distributions) if sizes.distributions else 0
-    return MemoryPlan({**plan.parts, "distributions": lanes * images * rows * manifest.vocabulary * _FLOAT})
+    further = {"distributions": lanes * images * rows * manifest.vocabulary * _FLOAT}
+    if sizes.eagle and manifest.eagle is not None:
+        further["eagle"] = lanes * model_bytes(manifest, "eagle", images, sizes.target)
+    return MemoryPlan({**plan.parts, **further})

@@ -18,7 +18,7 @@ from mulo_runtime.meter import Meter
 from mulo_runtime.model import CachedModel
 from mulo_runtime.pixels import GridGraph
 from mulo_runtime.sampler import Sampler, SamplerBuffers
-from mulo_runtime.settings import Method, MuloSD, Sampling
+from mulo_runtime.settings import Chain, Method, MuloSD, Sampling
 
 __all__ = ["LANE_GRAPHS", "Lane"]
 
@@ -35,10 +35,11 @@ class Lane:
         images: N, how many images are decoded together.
         queries: the largest number of queries of one pass.
         methods: the methods that the buffers must hold.
-        neighbours: of every codebook entry the nearest, for the methods that look at them; [V, K].
+        neighbours: of every codebook entry the nearest, for the methods that look at them; [V, K]; None without any.
 
     Attributes:
         target, drafter: the models.
+        eagle: the target's head; None where no method drafts with it.
         upsampler, downsampler, decoder: the graphs around them.
         previewer: the decoder again, for whoever watches; its runs are not the request's.
         meter: what the engines did for the current request.
@@ -57,7 +58,7 @@ class Lane:
         images: int,
         queries: int,
         methods: Sequence[Method],
-        neighbours: NDArray[np.int32],
+        neighbours: NDArray[np.int32] | None = None,
     ) -> None:
         self.meter = Meter()
         self.ratio = manifest.ratio
@@ -66,11 +67,15 @@ class Lane:
         self._sizes = sizes = lane_sizes(manifest, methods, queries)
         self.queries = sizes.queries
         self.vocabulary = manifest.vocabulary
-        self._neighbours = self.nearest = neighbours
+        self._neighbours = np.zeros((self.vocabulary, 0), np.int32) if neighbours is None else neighbours
+        self.nearest = self._neighbours
         self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary, sizes.distributions)
         models = engines, images, manifest.condition.length, self._buffers, self.meter
         self.target = CachedModel("target", manifest.target, sizes.target, *models)
         self.drafter = CachedModel("drafter", manifest.drafter, sizes.drafter, *models)
+        self.eagle: CachedModel | None = None
+        if sizes.eagle and manifest.eagle is not None:
+            self.eagle = CachedModel("eagle", manifest.eagle, sizes.target, *models)
         self._samplers = {False: self.target.sampler}
         if sizes.distributions:
             self._samplers[True] = Sampler(engines["sampler_full"], self._buffers, self.meter)
@@ -83,7 +88,8 @@ class Lane:
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers of the models and their samplers."""
-        return self.target.nbytes + self.drafter.nbytes + self._buffers.nbytes
+        head = 0 if self.eagle is None else self.eagle.nbytes
+        return self.target.nbytes + self.drafter.nbytes + head + self._buffers.nbytes
 
     def prepare(self, sampling: Sampling, method: Method) -> None:
         """Set the lane up for a request.
@@ -133,6 +139,13 @@ class Lane:
                 expected=f"at most {self._neighbours.shape[1]}",
                 fix="open the pipeline with methods=[...] that include them, or export with a larger --pool-k-max",
             )
+        if isinstance(method, Chain):
+            if self.eagle is None:
+                raise RequestError(
+                    "the lane has no EAGLE head to draft with",
+                    fix="open the pipeline with methods=[...] that include these settings",
+                )
+            self.eagle.sampler = self._samplers[True]
         self.target.sampler = self._samplers[wanted > 0]
         self.nearest = self._neighbours[:, :nearest]
 
@@ -140,6 +153,8 @@ class Lane:
         """Make the lane as good as new after a request that did not end well."""
         self.target.reset()
         self.drafter.reset()
+        if self.eagle is not None:
+            self.eagle.reset()
 
     def as_grid(self, tokens: NDArray[Any]) -> NDArray[Any]:
         """View [N, rows * cols] values of the target's grid as [N, rows, cols]."""

@@ -24,6 +24,9 @@ __all__ = ["CachedModel"]
 
 Ids = NDArray[np.int64]
 
+_HIDDEN = {"hidden", "previous_hidden"}
+"""Inputs and outputs that a head, and a target that has one, have beside those of every model."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
@@ -91,6 +94,8 @@ class CachedModel:
         self._logit_rows: tuple[int, int, int] | None = None
         self._embeddings = np.zeros(batch * prefix * record.dim, dtype)
         self._write_index = np.zeros(batch, np.int64)
+        declared = self._engine.inputs.keys() | self._engine.outputs.keys()
+        self._hidden = {name: np.zeros(batch * queries * record.dim, dtype) for name in _HIDDEN & declared}
         self._inputs: dict[tuple[int, int, int, int, int], _Inputs] = {}
         self._cursor = [0] * images
         self._halves = 1
@@ -98,7 +103,7 @@ class CachedModel:
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers that this model owns."""
-        own = (self._mask, self._ids, self._embeddings, self._write_index)
+        own = (self._mask, self._ids, self._embeddings, self._write_index, *self._hidden.values())
         return self._cache.nbytes + sum(array.nbytes for array in own)
 
     def reset(self) -> None:
@@ -199,6 +204,14 @@ class CachedModel:
         self._cursor[0] = cursor + 1
         return drawn
 
+    def hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """What a pass of T queries, padding included, says of hidden states, if the graph does; [halves, N, T, D]."""
+        return _view(self._hidden["hidden"], halves, self._images, queries, self._record.dim)
+
+    def previous_hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """Where a pass of T queries of a head reads the hidden state before each of them; [halves, N, T, D]."""
+        return _view(self._hidden["previous_hidden"], halves, self._images, queries, self._record.dim)
+
     def rewind(self, token: int) -> None:
         """Let the next `feed` overwrite the log from image token `token` on.
 
@@ -285,7 +298,8 @@ class CachedModel:
         views = self._cache.views(batch, slots)
         outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
         logits = self.sampler.logits(batch, rows)
-        call = self._engine.bind({**arrays, **views, **outputs, "logits": logits})
+        hidden = {name: _view(buffer, batch, total, record.dim) for name, buffer in self._hidden.items()}
+        call = self._engine.bind({**arrays, **views, **outputs, **hidden, "logits": logits})
         shared = 1 if images == 1 else halves
         return _Inputs(
             call=call,

@@ -22,17 +22,15 @@ from mulo_runtime.decoders import decode
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.events import Drafted, Event
-from mulo_runtime.lane import LANE_GRAPHS, Lane
+from mulo_runtime.graphs import GRAPHS, graphs_for
+from mulo_runtime.lane import Lane
 from mulo_runtime.lane_pool import LanePool
 from mulo_runtime.neighbours import read_neighbours
 from mulo_runtime.noise import Purpose, uniforms
 from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, Sequential, ZipAR
+from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
 
 __all__ = ["GRAPHS", "Pipeline"]
-
-GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that every pipeline needs engines for."""
 
 
 class Pipeline:
@@ -108,7 +106,7 @@ class Pipeline:
         loader = open_backend(backend, threads=threads, spinning=spinning)
         engines: dict[str, Engine] = {}
         try:
-            for name in graphs_for(held):
+            for name in graphs_for(bundle.manifest, held):
                 engines[name] = loader.load(bundle, name)
             return cls(bundle, engines, lanes=lanes, queue=queue, images=images, queries=queries, methods=held)
         except BaseException:
@@ -284,12 +282,6 @@ class _Run:
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
     return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
-
-
-def graphs_for(methods: Sequence[Method]) -> tuple[str, ...]:
-    """The graphs that a pipeline for these methods needs engines for."""
-    full = any(isinstance(method, Sequential) for method in methods)
-    return (*GRAPHS, "sampler_full") if full else GRAPHS
 
 
 def _guided(method: Method, sampling: Sampling) -> dict[str, bool]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mulo_runtime.decoders.chain import decode_chain
 from mulo_runtime.decoders.jacobi import decode_jacobi
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.decoders.mulo_sd import decode_mulo_sd
@@ -23,4 +24,4 @@ def decode(lane: Lane, job: Job, outcome: Outcome, method: Method) -> Iterator[E
         return decode_jacobi(lane, job, outcome, method)
     if isinstance(method, MuloSD):
         return decode_mulo_sd(lane, job, outcome, method)
-    raise NotImplementedError
+    return decode_chain(lane, job, outcome, method)
