@@ -61,7 +61,7 @@ def prompt_encoder() -> WordPromptEncoder:
 
 
 def tiny_checkpoints(directory: Path, *, ratio: int = 2, text: bool = True) -> Checkpoints:
-    """Write a drafter of 4 x 4 tokens, a target `ratio` times as wide, a tokenizer, a head and, for text, word tables."""
+    """Write a drafter of 4 x 4 tokens, a target `ratio` times as wide, a VQ, a head and, for text, word tables."""
     paths = Checkpoints(
         directory / "drafter.safetensors",
         directory / "target.safetensors",
@@ -78,12 +78,15 @@ def tiny_checkpoints(directory: Path, *, ratio: int = 2, text: bool = True) -> C
     return paths
 
 
-def tiny_sources(checkpoints: Checkpoints) -> Sources:
-    """The headers of `checkpoints`, as the exporter wants them."""
+def tiny_sources(checkpoints: Checkpoints, *, eagle: bool = False) -> Sources:
+    """The headers of `checkpoints`, as the exporter wants them, the head's where `eagle`."""
     drafter, target = (
         read_source_transformer(path, grid=None, heads=None) for path in (checkpoints.drafter, checkpoints.target)
     )
-    tokenizer, head = read_source_tokenizer(checkpoints.vq), read_source_eagle(checkpoints.eagle, target)
+    tokenizer, head = (
+        read_source_tokenizer(checkpoints.vq),
+        read_source_eagle(checkpoints.eagle if eagle else None, target),
+    )
     return read_sources(drafter, target, tokenizer, checkpoints.prompt, eagle=head)
 
 
@@ -99,10 +102,10 @@ def tiny_options(**changes: Any) -> ExportOptions:
     return replace(options, **changes)
 
 
-def tiny_bundle(directory: Path, *, ratio: int = 2, text: bool = True, **changes: Any) -> Path:
+def tiny_bundle(directory: Path, *, ratio: int = 2, text: bool = True, eagle: bool = False, **changes: Any) -> Path:
     """Export tiny checkpoints into `directory` / bundle, in well under a second."""
     checkpoints = tiny_checkpoints(directory, ratio=ratio, text=text)
-    write_bundle(tiny_sources(checkpoints), tiny_options(**changes), directory / "bundle", lambda _: None)
+    write_bundle(tiny_sources(checkpoints, eagle=eagle), tiny_options(**changes), directory / "bundle", lambda _: None)
     return directory / "bundle"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mulo_engines.bundle import describe_file
+from mulo_engines.errors import CheckpointError
 from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_manifest
 
 from mulo_export.check import check_graphs
@@ -30,10 +31,17 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
 
     Raises:
         BundleError: the destination may not be written.
-        CheckpointError: a weight does not fit the precision.
+        CheckpointError: a weight does not fit the precision, or a head does not.
         EngineMismatch: a graph is not what the contract declares.
         ParityError: a graph differs from its reference, or its check died.
     """
+    if sources.eagle is not None and PRECISIONS[options.precision].quantized:
+        raise CheckpointError(
+            f"{sources.eagle.file.path}: a head reads the target's output projection, which quantizing does not leave",
+            found=f"precision {options.precision}",
+            expected="fp32, fp16 or bf16",
+            fix="export without --eagle, or in another precision",
+        )
     with publication(destination, force=options.force) as folder:
         written = _write_weights(folder, sources, options.precision, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}

@@ -67,8 +67,9 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     pixels = tokenizer.config.pixels_per_token
     drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
     target = read_source_transformer(folder / _TARGETS[int(ratio)], pixels_per_token=pixels)
-    head = folder / _HEADS[int(ratio)]
-    eagle = read_source_eagle(head if head.is_file() and not _quantized(settings) else None, target)
+    # Quantizing leaves no output projection that a head could share.
+    head, quantized = folder / _HEADS[int(ratio)], PRECISIONS[Precision(settings["precision"])].quantized
+    eagle = read_source_eagle(head if head.is_file() and not quantized else None, target)
     sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors", eagle=eagle)
     _export(sources, REFERENCE[int(ratio)], settings)
 
@@ -98,8 +99,6 @@ def llamagen(
     pixels = tokenizer.config.pixels_per_token
     low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
     high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
-    if eagle is not None and _quantized(settings):
-        raise click.UsageError("--eagle needs the target's output projection as it is, which quantizing does not leave")
     sources = read_sources(low, high, tokenizer, prompt_table, eagle=read_source_eagle(eagle, high))
     _export(sources, PUBLISHED[high.config.family], settings)
 
@@ -150,10 +149,6 @@ def inspect_command(checkpoint: Path, grid: int | None, heads: int | None, as_js
 def build(bundle: Path, backends: Sequence[str], **settings: Any) -> None:
     """Compile every graph of the bundle in the folder BUNDLE for this machine, and put the engines beside them."""
     _build(Bundle.open(bundle), backends, CompileOptions(**settings))
-
-
-def _quantized(settings: Mapping[str, Any]) -> bool:
-    return PRECISIONS[Precision(settings["precision"])].quantized
 
 
 def _export(sources: Sources, defaults: FamilyDefaults, settings: Mapping[str, Any]) -> None:

@@ -63,6 +63,8 @@ def target_slots(method: Method, grid: Grid, ratio: int) -> int:
     if isinstance(method, MuloSD):
         return cache_slots.target_slots(method, grid, ratio)
     rows, cols = grid
+    if isinstance(method, Chain) and method.tree != "chain":
+        return rows * cols + max(method.most_drafted, method.most_read)
     return rows * cols + (rows if isinstance(method, ZipAR) else 0)
 
 
@@ -75,8 +77,11 @@ def distribution_rows(method: Method, grid: Grid) -> int:
     """The most queries of a pass whose distributions `method` wants; `grid` is the target's."""
     if not isinstance(method, Sequential):
         return 0
-    drafted = method.jacobi_window if isinstance(method, Jacobi) else method.length + 1
-    return min(drafted, grid[0] * grid[1])
+    if isinstance(method, Jacobi):
+        return min(method.jacobi_window, grid[0] * grid[1])
+    # Behind a tree, what it decided is fed anew: as many tokens as it is deep, and one more.
+    refed = 0 if method.tree == "chain" else method.length
+    return max(method.most_drafted, method.tree_width) + 1 + refed
 
 
 def lane_memory(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mulo_engines.buckets import query_bucket, slot_bucket
@@ -20,7 +20,7 @@ from mulo_runtime.meter import Meter
 from mulo_runtime.sampler import Draws, Sampler, SamplerBuffers
 from mulo_runtime.slots import SlotTable
 
-__all__ = ["CachedModel"]
+__all__ = ["Branching", "CachedModel"]
 
 Ids = NDArray[np.int64]
 
@@ -49,6 +49,19 @@ class _Inputs:
     attn_mask: NDArray[np.bool_]
     logit_rows: Ids
     cond_embeds: NDArray[Any]
+
+
+class Branching(NamedTuple):
+    """How the drafted queries of a pass, the last of each image, see each other.
+
+    Attributes:
+        roots: the image position up to which all of an image's drafted queries see what is decided; [N].
+        visible: per image, which of the last slots each drafted query may attend to, the last of them its own pass's;
+            [drafted, span].
+    """
+
+    roots: Ids
+    visible: Sequence[NDArray[np.bool_]]
 
 
 class CachedModel:
@@ -150,6 +163,7 @@ class CachedModel:
         candidates: Ids | None,
         uniforms: NDArray[np.float32],
         first: int = 0,
+        branching: Branching | None = None,
     ) -> Draws:
         """Append queries to the log and draw from the logits of queries first, first+1, ...
 
@@ -160,6 +174,7 @@ class CachedModel:
             candidates: candidates for the drawn positions; [N, R]; None where there are none.
             uniforms: the numbers that draw; [N, R].
             first: index of the first query that gets logits.
+            branching: of the last queries of each image, if they do not all follow each other.
 
         Raises:
             NonFiniteError: the engine's logits are not finite.
@@ -171,7 +186,11 @@ class CachedModel:
         inputs = self._bound(0, bucket, rows, max(self._cursor) + bucket)
         self._select_logits(inputs, first, rows, bucket)
         for image, count in enumerate(counts):
-            self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
+            at = positions[image, :count] + self._prefix
+            if branching is None:
+                self._place(inputs, image, tokens[image, :count], at)
+            else:
+                self._place_branches(inputs, image, tokens[image, :count], at, branching)
         if len(inputs.attn_mask) > 1:
             inputs.attn_mask[1:] = inputs.attn_mask[0]
         draws = self._run(inputs, sum(counts), candidates, uniforms)
@@ -240,10 +259,13 @@ class CachedModel:
         self.slots.mask(image, positions, mask)
         mask[positions, positions] = True
 
-    def _place(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids) -> None:
-        """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty."""
+    def _place(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids, drafted: int = 0) -> None:
+        """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty.
+
+        So do the slots of the last `drafted` queries.
+        """
         count, start = len(tokens), self._cursor[image]
-        self.slots.write(image, start, positions)
+        self.slots.write(image, start, positions[: count - drafted])
         ids, places, mask = inputs.token_ids[:, image], inputs.position_ids[:, image], inputs.attn_mask[0, image]
         ids[:, :count], places[:, :count] = tokens, positions
         self.slots.mask(image, positions, mask[:count])
@@ -254,6 +276,17 @@ class CachedModel:
             own = np.arange(count, len(mask))
             mask[own, start + own] = True
         inputs.write_index[:, image] = start
+
+    def _place_branches(self, inputs: _Inputs, image: int, tokens: Ids, positions: Ids, branching: Branching) -> None:
+        """As `_place`, but the last queries are drafted: each sees its branch, and their slots stay empty."""
+        visible = branching.visible[image]
+        drafted, span = visible.shape
+        seen = positions.copy()
+        seen[len(tokens) - drafted :] = branching.roots[image] + self._prefix
+        self._place(inputs, image, tokens, seen, drafted)
+        inputs.position_ids[:, image, : len(tokens)] = positions
+        end = self._cursor[image] + len(tokens)
+        inputs.attn_mask[0, image, len(tokens) - drafted : len(tokens), end - span : end] = visible
 
     def _run(self, inputs: _Inputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         self._meter.run(self._engine.name, inputs.call, queries)

@@ -45,12 +45,12 @@ def measure_transformer(
     """Compare a role's two graphs with the reference, which reads the checkpoint and never the bundle."""
     model = sources.drafter if role == "drafter" else sources.target
     ta_tok, traits = sources.ta_tok, PRECISIONS[precision]
-    reference = ReferenceTransformer(model.config, model.file)
+    hidden = role == "target" and sources.eagle is not None
+    reference = ReferenceTransformer(model.config, model.file, hidden)
     condition = _random_condition(sources, rng)
     embeddings = reference.condition(_meaning(ta_tok, *condition.values()))
     steps = random_steps(model.config, embeddings, rng)
     expected = run_steps(reference.run, steps, model.config, "float32")
-    hidden = role == "target" and sources.eagle is not None
     write = partial(_write, role=role, model=model, ta_tok=ta_tok, hidden=hidden)
     with runnable(folder, [role] if ta_tok is None else [role, "ta_tok"], write, precision) as (place, dtype):
         with load(place, f"{role}.condition") as engine:
@@ -64,12 +64,12 @@ def measure_transformer(
 
 
 def compare_steps(graph: str, found: Results, expected: Results, tolerance: float) -> Iterator[ParityRecord]:
-    """How far the outputs of a graph's steps are from those of its reference, of which it may give fewer."""
-    caches = sorted(name for name in found[0] if "_cache_out." in name)
-    for what, names in (("logits", ["logits"]), ("hidden states", ["hidden"]), ("caches", caches)):
-        pairs = [(a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names if name in a]
-        if pairs:
-            yield relative_error(graph, what, pairs, tolerance)
+    """How far the outputs of a graph's steps are from those of its reference."""
+    caches = sorted(name for name in expected[0] if "_cache_out." in name)
+    hidden = [("hidden states", ["hidden"])] if "hidden" in expected[0] else []
+    for what, names in (("logits", ["logits"]), *hidden, ("caches", caches)):
+        pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
+        yield relative_error(graph, what, pairs, tolerance)
 
 
 def load(folder: Path, graph: str) -> OnnxRuntimeEngine:

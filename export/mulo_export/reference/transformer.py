@@ -26,10 +26,17 @@ Inputs = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTransformer:
-    """The transformer in `file`; it reads a weight where it uses it, so that a large model needs little memory."""
+    """The transformer in `file`; it reads a weight where it uses it, so that a large model needs little memory.
+
+    Attributes:
+        config: its shape.
+        file: its weights.
+        hidden: whether a step also gives what the output projection reads, at every query.
+    """
 
     config: TransformerConfig
     file: TensorFile
+    hidden: bool = False
 
     def condition(self, condition: NDArray[Any]) -> Floats:
         """Prefix embeddings [2 N, P, D] of class ids [N] or features [N, P, E]; the null half comes last."""
@@ -64,7 +71,8 @@ class ReferenceTransformer:
             x = x + self.feed_forward(x, layer)
         hidden = self._norm(x, "norm.weight")
         chosen = np.take_along_axis(hidden, inputs["logit_rows"][:, :, None], axis=1)
-        return {"logits": _linear(chosen, self.weight("output.weight")), "hidden": hidden, **caches}
+        told = {"hidden": hidden} if self.hidden else {}
+        return {"logits": _linear(chosen, self.weight("output.weight")), **told, **caches}
 
     def attention(self, normed: Floats, inputs: Inputs, layer: int, caches: dict[str, Floats]) -> Floats:
         """The attention branch of what is `normed`; the layer's two new caches are added to `caches`."""

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance.chain_rule import Distribution
-from mulo_runtime.acceptance.distributions import normalise_positive
-from mulo_runtime.acceptance.nearby_mass import nearby_mass
+from mulo_runtime.acceptance.nearby_mass import fill_without, nearby_mass
 
 __all__ = ["Lantern"]
+
+_NONE = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Lantern:
 
     A(x) are the nearest of x's k nearest entries whose sum is at most delta: the total variation between P and the
     distribution in which x has taken their mass. Where x is rejected, G = norm([P - Q]+), in which Q is 0 for x and all
-    k entries if any had counted: the residual of the authors' code, not of a theorem.
+    k entries if any had counted: the residual of the authors' code, not of a theorem. Where x was chosen and not drawn
+    (Q is 1 there), their code has G = norm(P) without x and, if any had counted, without its k entries.
 
     Nearness is that of the normalised codebook, which is what a decoder sees; the authors' table is of the raw one.
 
@@ -38,12 +40,8 @@ class Lantern:
 
     def residual(self, target: Distribution, draft: Distribution, token: int, depth: int, out: Distribution) -> None:
         """See `ChainRule.residual`."""
-        np.copyto(out, draft)
-        if self._nearby(target, token) > 0:
-            out[self.neighbours[token]] = 0
-            out[token] = 0
-        np.subtract(target, out, out=out)
-        normalise_positive(out, target)
+        counted = self.neighbours[token] if self._nearby(target, token) > 0 else _NONE
+        fill_without(target, draft, token, counted, out)
 
     def _nearby(self, target: Distribution, token: int) -> float:
         return nearby_mass(target, self.neighbours[token], self.delta, reached=True)

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from mulo_runtime.acceptance.chain_rule import Distribution
 from mulo_runtime.acceptance.distributions import normalise_positive
-from mulo_runtime.acceptance.nearby_mass import nearby_mass
+from mulo_runtime.acceptance.nearby_mass import fill_without, nearby_mass
 
 __all__ = ["LanternPlus", "LanternPlusGeneral"]
+
+_NONE = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,9 @@ class LanternPlus:
         return min(1.0, self.relaxed(target, token) / float(draft[token]))
 
     def residual(self, target: Distribution, draft: Distribution, token: int, depth: int, out: Distribution) -> None:
-        """See `ChainRule.residual`; Q counts as 0 for x and its k nearest if any of these had counted for x."""
-        np.copyto(out, draft)
-        if self.relaxed(target, token) > target[token]:
-            out[self.neighbours[token]] = 0
-            out[token] = 0
-        np.subtract(target, out, out=out)
-        normalise_positive(out, target)
+        """See `ChainRule.residual`; as of `Lantern`."""
+        counted = self.neighbours[token] if self.relaxed(target, token) > target[token] else _NONE
+        fill_without(target, draft, token, counted, out)
 
     def relaxed(self, target: Distribution, token: int) -> float:
         """P~(x), what P(x) and the entries that count for x have together."""

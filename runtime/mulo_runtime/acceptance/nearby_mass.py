@@ -1,4 +1,4 @@
-"""The probability of codebook entries near a token, nearest first, as far as a bound allows."""
+"""The probability of codebook entries near a token, as far as a bound allows, and what is left without them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance.chain_rule import Distribution
+from mulo_runtime.acceptance.distributions import normalise_positive
 
-__all__ = ["nearby_mass"]
+__all__ = ["fill_without", "nearby_mass"]
 
 
 def nearby_mass(target: Distribution, near: NDArray[np.int32], bound: float, *, reached: bool) -> float:
@@ -22,3 +23,26 @@ def nearby_mass(target: Distribution, near: NDArray[np.int32], bound: float, *, 
     sums = np.cumsum(target[near], dtype=np.float64)
     count = int(np.searchsorted(sums, bound, side="right" if reached else "left"))
     return float(sums[count - 1]) if count else 0.0
+
+
+def fill_without(
+    target: Distribution, draft: Distribution, token: int, counted: NDArray[np.int32], out: Distribution
+) -> None:
+    """Fill `out` with LANTERN's residual, as its authors' code has it.
+
+    Args:
+        target: P.
+        draft: Q.
+        token: x, which was rejected.
+        counted: the entries whose mass had counted for x, with all that might have; none of them if none had.
+        out: norm([P - Q]+) with Q = 0 for x and `counted`, if there are any. Where x was chosen and not drawn, so that
+            Q(x) is 1, norm(P) with P = 0 for x and `counted`.
+    """
+    chosen = draft[token] == 1
+    np.copyto(out, target if chosen else draft)
+    out[counted] = 0
+    if chosen or len(counted):
+        out[token] = 0
+    if not chosen:
+        np.subtract(target, out, out=out)
+    normalise_positive(out, target)

@@ -7,6 +7,7 @@ from mulo_runtime.decoders.jacobi import decode_jacobi
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.decoders.mulo_sd import decode_mulo_sd
 from mulo_runtime.decoders.raster import decode_auto_regressive, decode_zipar
+from mulo_runtime.decoders.tree import decode_tree
 from mulo_runtime.events import Event
 from mulo_runtime.lane import Lane
 from mulo_runtime.settings import GSD, SJD, AutoRegressive, Method, MuloSD, ZipAR
@@ -24,4 +25,6 @@ def decode(lane: Lane, job: Job, outcome: Outcome, method: Method) -> Iterator[E
         return decode_jacobi(lane, job, outcome, method)
     if isinstance(method, MuloSD):
         return decode_mulo_sd(lane, job, outcome, method)
-    return decode_chain(lane, job, outcome, method)
+    if method.tree == "chain":
+        return decode_chain(lane, job, outcome, method)
+    return decode_tree(lane, job, outcome, method)

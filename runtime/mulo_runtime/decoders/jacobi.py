@@ -28,10 +28,7 @@ def decode_jacobi(lane: Lane, job: Job, outcome: Outcome, settings: Jacobi) -> I
     lane.meter.phase = "decode tokens"
     frontier = Frontier(lane, job, outcome, chain_rule(settings, lane.nearest))
     window = _Window(lane, job, settings)
-    job.guard()
-    first = lane.target.begin(job.embeds["target"], job.visible, None, job.target_uniforms[:, :1])
-    for image, token in enumerate(first.tokens[:, 0]):
-        frontier.add(image, int(token))
+    frontier.begin()
     while frontier.open:
         job.guard()
         window.fill(outcome.tokens, frontier)

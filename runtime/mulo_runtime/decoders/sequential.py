@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.acceptance.chain_rule import ChainRule, verify_chain
+from mulo_runtime.acceptance.verify_tree import verify_tree
 from mulo_runtime.decoders.job import Accept, Job, Outcome
+from mulo_runtime.draft_tree import DraftTree
 from mulo_runtime.events import RowsDone
 from mulo_runtime.lane import Lane
 from mulo_runtime.noise import Purpose, uniforms
@@ -33,19 +35,29 @@ class Frontier:
         job: the images.
         outcome: where decided tokens and counts go.
         rule: accepts drafted tokens.
+        width: the most drafted tokens behind one.
 
     Attributes:
         known: tokens that are decided, of every image; [N].
         total: tokens of an image.
     """
 
-    def __init__(self, lane: Lane, job: Job, outcome: Outcome, rule: ChainRule) -> None:
-        self._lane, self._outcome, self._rule = lane, outcome, rule
+    def __init__(self, lane: Lane, job: Job, outcome: Outcome, rule: ChainRule, width: int = 1) -> None:
+        self._lane, self._job, self._outcome, self._rule = lane, job, outcome, rule
         self.total: int = outcome.tokens.shape[1]
         self.known = np.zeros(len(job.seeds), np.int64)
-        self._uniforms, self._trials = job.target_uniforms, spread_uniforms(job, Purpose.TRIAL, self.total)
-        self._scratch = np.zeros(lane.vocabulary, np.float32)
+        trials = spread_uniforms(job, Purpose.TRIAL, self.total * width)
+        self._uniforms, self._trials = job.target_uniforms, trials.reshape(len(trials), self.total, width)
+        self._scratch = np.zeros((3, lane.vocabulary), np.float32)
         self._rows = 0
+
+    def begin(self) -> None:
+        """Feed the condition to the target and decide token 0, which nobody drafts."""
+        job = self._job
+        job.guard()
+        first = self._lane.target.begin(job.embeds["target"], job.visible, None, job.target_uniforms[:, :1])
+        for image, token in enumerate(first.tokens[:, 0]):
+            self.add(image, int(token))
 
     @property
     def open(self) -> bool:
@@ -71,7 +83,13 @@ class Frontier:
         known, outcome = int(self.known[image]), self._outcome
         place = slice(known, known + len(tokens))
         verdict = verify_chain(
-            self._rule, target, draft, tokens, self._trials[image, place], self._uniforms[image, place], self._scratch
+            self._rule,
+            target,
+            draft,
+            tokens,
+            self._trials[image, place, 0],
+            self._uniforms[image, place],
+            self._scratch[0],
         )
         decided = known + verdict.accepted
         outcome.tokens[image, known:decided] = tokens[: verdict.accepted]
@@ -84,6 +102,35 @@ class Frontier:
             decided += 1
         self.known[image] = decided
         return verdict.accepted
+
+    def decide_branch(
+        self, image: int, target: NDArray[np.float32], branches: DraftTree, drawn: NDArray[np.float32] | None
+    ) -> list[int]:
+        """Verify a tree of tokens drafted behind the frontier, and move it behind those accepted and one more.
+
+        Args:
+            image: which.
+            target: the target's distributions behind the last decided token and behind every node; [1 + nodes, V].
+            branches: the drafted tokens.
+            drawn: what they were drawn from, by `branches.rows`; [rows, V]; None where they were chosen.
+
+        Returns:
+            the nodes that were accepted.
+        """
+        known, outcome = int(self.known[image]), self._outcome
+        # A leaf at an image's end is followed by none; what is drawn there is dropped.
+        trials, numbers = self._trials[image, known:], np.append(self._uniforms[image, known:], np.float32(0))
+        path = verify_tree(self._rule, branches, drawn, target, trials, numbers, self._scratch)
+        for node in path.nodes:
+            outcome.accept_map[image, self.known[image]] = Accept.ACCEPTED
+            self.add(image, branches.token(node))
+        outcome.accepted[image] += len(path.nodes)
+        if self.known[image] < self.total:
+            if branches.children(path.nodes[-1] if path.nodes else -1):
+                outcome.accept_map[image, self.known[image]] = Accept.REJECTED
+                outcome.resampled[image] += 1
+            self.add(image, path.next_token)
+        return path.nodes
 
     def add(self, image: int, token: int) -> None:
         """Decide the next token without a draft."""

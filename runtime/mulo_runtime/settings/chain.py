@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mulo_runtime.draft_tree import STATIC_CHILDREN, static_nodes
 from mulo_runtime.settings.checks import one_of, require
 
 __all__ = ["CoolSD", "Lantern", "LanternPlus", "LinearRSD", "Speculative", "UniformRSD"]
@@ -17,13 +18,37 @@ class _Chain:
     """What all methods share that draft with an EAGLE head (arXiv 2401.15077).
 
     Attributes:
-        length: L, tokens drafted in a round.
+        length: L, tokens drafted in a round, one behind another; the depth of a tree.
+        tree: "chain" drafts one token behind another; "static" has EAGLE-1's tree of 25 nodes, 5 deep at most, whose
+            children are drawn; "dynamic" has EAGLE-2's (arXiv 2406.16858), whose children are the likeliest.
+        tree_nodes: tokens of a dynamic tree that are verified.
+        tree_width: children of a node of a dynamic tree, and nodes of a level that have some.
     """
 
     length: int = 4
+    tree: Literal["chain", "static", "dynamic"] = "chain"
+    tree_nodes: int = 62
+    tree_width: int = 8
 
     def __post_init__(self) -> None:
         require("length", self.length, self.length >= 1, "1 or more")
+        one_of("tree", self.tree, ("chain", "static", "dynamic"))
+        if self.tree == "static":
+            require("length", self.length, self.length <= len(STATIC_CHILDREN), f"at most {len(STATIC_CHILDREN)}")
+        require("tree_nodes", self.tree_nodes, self.tree_nodes >= 1, "1 or more")
+        require("tree_width", self.tree_width, self.tree_width >= 1, "1 or more")
+
+    @property
+    def most_drafted(self) -> int:
+        """The most tokens that the target verifies in a pass."""
+        if self.tree == "static":
+            return static_nodes(self.length)
+        return self.tree_nodes if self.tree == "dynamic" else self.length
+
+    @property
+    def most_read(self) -> int:
+        """The most drafted tokens that the head reads in a round."""
+        return self.tree_width * self.length if self.tree == "dynamic" else self.most_drafted
 
 
 @dataclass(frozen=True, slots=True)
