@@ -26,6 +26,7 @@ from mulo_runtime import (
 from pipelines import MakePipeline, request
 
 EXACT: tuple[Method, ...] = (SJD(4), SJD(64), SJD(4, start="left"), Speculative(), Speculative(1), Speculative(64))
+EXACT += (Speculative(5, "static"), Speculative(1, "static"), Speculative(3, "dynamic", tree_nodes=9, tree_width=4))
 RELAXED: tuple[Method, ...] = (
     GSD(4, group_k=4),
     CoolSD(delta=2.0),
@@ -35,6 +36,10 @@ RELAXED: tuple[Method, ...] = (
     Lantern(nearest=4),
     LanternPlus(nearest=4),
     LanternPlus(nearest=4, residual="general"),
+    CoolSD(3, "static"),
+    Lantern(3, "static", nearest=4),
+    Lantern(3, "dynamic", tree_nodes=9, tree_width=4, nearest=4),
+    LanternPlus(3, "dynamic", tree_nodes=9, tree_width=4, nearest=4),
 )
 METHODS = EXACT + RELAXED
 every_method = pytest.mark.parametrize("method", METHODS, ids=str)
