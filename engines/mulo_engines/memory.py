@@ -126,12 +126,13 @@ def _fields(path: Path, separator: str) -> dict[str, int]:
 
 def _model_bytes(manifest: Manifest, role: str, images: int, buffers: ModelBuffers) -> tuple[int, int]:
     """Bytes of a model's caches, updated in place, and of its other inputs."""
-    inputs = graph_signature(manifest, role).inputs
+    inputs, outputs = graph_signature(manifest, role)
     prefix, batch = manifest.condition.length, 2 * images
     sizes = {"B": batch, "C": prefix, "Q": buffers.queries, "T": max(prefix, buffers.queries), "S": buffers.slots}
     sizes |= {"R": buffers.queries, "M": batch if images > 1 else 1}
     caches = [spec for spec in inputs if "_cache." in spec.name]
-    return tensor_bytes(caches, sizes), tensor_bytes(set(inputs) - set(caches), sizes)
+    hidden = [spec for spec in outputs if spec.name == "hidden"]
+    return tensor_bytes(caches, sizes), tensor_bytes([*hidden, *(set(inputs) - set(caches))], sizes)
 
 
 def _sampler_bytes(manifest: Manifest, images: int, queries: int) -> int:

@@ -16,6 +16,7 @@ from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPrevie
 from mulo_runtime.settings import (
     GSD,
     METHODS,
+    PJD,
     SJD,
     AutoRegressive,
     CoolSD,
@@ -35,6 +36,7 @@ from mulo_runtime.settings import (
 __all__ = [
     "GSD",
     "METHODS",
+    "PJD",
     "SJD",
     "Accept",
     "AutoRegressive",

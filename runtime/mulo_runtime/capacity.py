@@ -11,7 +11,7 @@ from mulo_engines.cache_slots import Grid, model_buffers
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, model_bytes, plan_memory
 
-from mulo_runtime.settings import Chain, Jacobi, Method, MuloSD, Sequential, ZipAR
+from mulo_runtime.settings import PJD, Chain, Jacobi, Method, MuloSD, Sequential, ZipAR
 
 __all__ = ["LaneSizes", "distribution_rows", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
 
@@ -65,6 +65,8 @@ def target_slots(method: Method, grid: Grid, ratio: int) -> int:
     rows, cols = grid
     if isinstance(method, Chain) and method.tree != "chain":
         return rows * cols + max(method.most_drafted, method.most_read)
+    if isinstance(method, PJD):
+        return rows * cols + distribution_rows(method, grid)
     return rows * cols + (rows if isinstance(method, ZipAR) else 0)
 
 
@@ -79,9 +81,13 @@ def distribution_rows(method: Method, grid: Grid) -> int:
         return 0
     if isinstance(method, Jacobi):
         return min(method.jacobi_window, grid[0] * grid[1])
+    if isinstance(method, PJD):
+        # Of every row: what was decided since the pass before, a start, and the drafted tokens but the last.
+        return min(grid[0] * (2 * method.jacobi_window + 1), 2 * grid[0] * grid[1])
+    if method.tree == "chain":
+        return method.length + 1
     # Behind a tree, what it decided is fed anew: as many tokens as it is deep, and one more.
-    refed = 0 if method.tree == "chain" else method.length
-    return max(method.most_drafted, method.tree_width) + 1 + refed
+    return max(method.most_drafted, method.tree_width) + 1 + method.length
 
 
 def lane_memory(

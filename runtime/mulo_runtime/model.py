@@ -55,12 +55,12 @@ class Branching(NamedTuple):
     """How the drafted queries of a pass, the last of each image, see each other.
 
     Attributes:
-        roots: the image position up to which all of an image's drafted queries see what is decided; [N].
+        roots: per image, the image position up to which each drafted query sees what is decided; [drafted].
         visible: per image, which of the last slots each drafted query may attend to, the last of them its own pass's;
             [drafted, span].
     """
 
-    roots: Ids
+    roots: Sequence[Ids]
     visible: Sequence[NDArray[np.bool_]]
 
 
@@ -241,6 +241,10 @@ class CachedModel:
     def rewind_each(self, tokens: Ids) -> None:
         """`rewind` every image to a token of its own; [N]."""
         self._cursor = [self._prefix + int(token) for token in tokens]
+
+    def forget(self, drafted: Sequence[int]) -> None:
+        """Let the next `feed` overwrite the last queries of each image, which were drafted."""
+        self._cursor = [cursor - count for cursor, count in zip(self._cursor, drafted, strict=True)]
 
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""

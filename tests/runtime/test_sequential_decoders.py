@@ -11,6 +11,7 @@ import pytest
 from mulo_engines.errors import Cancelled, RequestError
 from mulo_runtime import (
     GSD,
+    PJD,
     SJD,
     AutoRegressive,
     CoolSD,
@@ -22,6 +23,7 @@ from mulo_runtime import (
     RowsDone,
     Speculative,
     UniformRSD,
+    ZipAR,
 )
 from pipelines import MakePipeline, request
 
@@ -41,7 +43,7 @@ RELAXED: tuple[Method, ...] = (
     Lantern(3, "dynamic", tree_nodes=9, tree_width=4, nearest=4),
     LanternPlus(3, "dynamic", tree_nodes=9, tree_width=4, nearest=4),
 )
-METHODS = EXACT + RELAXED
+METHODS = (*EXACT, *RELAXED, PJD(2, 3))
 every_method = pytest.mark.parametrize("method", METHODS, ids=str)
 
 
@@ -68,8 +70,9 @@ def test_every_token_is_accepted_or_resampled(open_pipeline: MakePipeline, metho
     assert accept_map[0] == 0  # drawn from the condition alone
     assert statistics.accepted == (accept_map == 1).sum()
     assert statistics.resampled == (accept_map == 2).sum()
-    # Behind a chain that is accepted whole, the target draws one more without a draft.
-    assert (accept_map == 0).sum() + statistics.resampled <= statistics.rounds + 1
+    if not isinstance(method, PJD):
+        # Behind tokens that are all accepted, the target draws one more without a draft.
+        assert (accept_map == 0).sum() + statistics.resampled <= statistics.rounds + 1
     assert statistics.verified == statistics.accepted + statistics.rejected == statistics.drafted
     assert statistics.engines["target"].passes == statistics.rounds + 1
 
@@ -112,6 +115,26 @@ def test_a_cancelled_request_stops_and_leaves_the_lane_usable(open_pipeline: Mak
     with pytest.raises(Cancelled):
         pipeline.generate(request(1, method), cancel=cancel, on_event=lambda _: cancel.set())
     assert np.isfinite(pipeline.generate(request(1, method)).image).all()
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_rows_of_single_drafts_are_zipars_where_tokens_are_not_drawn(open_pipeline: MakePipeline, window: int) -> None:
+    alone = PJD(window, jacobi_window=1)
+    pipeline = open_pipeline(methods=[alone])
+    greedy = replace(pipeline.sampling, temperature=0.0)
+    zipar, rows = (pipeline.generate(request(3, method, sampling=greedy)) for method in (ZipAR(window), alone))
+    assert tokens(rows) == tokens(zipar)
+    assert rows.statistics.engines["target"].passes == zipar.statistics.engines["target"].passes
+
+
+def test_rows_that_wait_for_whole_rows_are_plain_decoding_where_tokens_are_not_drawn(
+    open_pipeline: MakePipeline,
+) -> None:
+    waiting = PJD(64, jacobi_window=4)
+    pipeline = open_pipeline(methods=[waiting])
+    greedy = replace(pipeline.sampling, temperature=0.0)
+    plain, rows = (pipeline.generate(request(3, method, sampling=greedy)) for method in (AutoRegressive(), waiting))
+    assert tokens(rows) == tokens(plain)
 
 
 def test_a_pipeline_that_holds_no_distributions_says_so(open_pipeline: MakePipeline) -> None:

@@ -16,12 +16,13 @@ from mulo_runtime.acceptance.uniform_rsd import uniform_rsd
 from mulo_runtime.settings import (
     GSD,
     SJD,
+    Chain,
     CoolSD,
+    Jacobi,
     Lantern,
     LanternPlus,
     LinearRSD,
     Method,
-    Sequential,
     Speculative,
     UniformRSD,
 )
@@ -36,7 +37,7 @@ def neighbours_needed(method: Method) -> int:
     return method.group_k if isinstance(method, GSD) else 0
 
 
-def chain_rule(method: Sequential, nearest: NDArray[np.int32]) -> ChainRule:
+def chain_rule(method: Chain | Jacobi, nearest: NDArray[np.int32]) -> ChainRule:
     """The rule of `method`.
 
     Args:

@@ -7,10 +7,11 @@ from mulo_runtime.decoders.jacobi import decode_jacobi
 from mulo_runtime.decoders.job import Job, Outcome
 from mulo_runtime.decoders.mulo_sd import decode_mulo_sd
 from mulo_runtime.decoders.raster import decode_auto_regressive, decode_zipar
+from mulo_runtime.decoders.row_jacobi import decode_row_jacobi
 from mulo_runtime.decoders.tree import decode_tree
 from mulo_runtime.events import Event
 from mulo_runtime.lane import Lane
-from mulo_runtime.settings import GSD, SJD, AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime.settings import GSD, PJD, SJD, AutoRegressive, Method, MuloSD, ZipAR
 
 __all__ = ["decode"]
 
@@ -23,6 +24,8 @@ def decode(lane: Lane, job: Job, outcome: Outcome, method: Method) -> Iterator[E
         return decode_zipar(lane, job, outcome, method)
     if isinstance(method, SJD | GSD):
         return decode_jacobi(lane, job, outcome, method)
+    if isinstance(method, PJD):
+        return decode_row_jacobi(lane, job, outcome, method)
     if isinstance(method, MuloSD):
         return decode_mulo_sd(lane, job, outcome, method)
     if method.tree == "chain":

@@ -47,14 +47,13 @@ class Head:
         halves: 2 with guidance, else 1.
         width: D, of a hidden state.
         dtype: its type.
-        read_tokens: how many decided tokens of each image are read; [N].
     """
 
     def __init__(self, lane: Lane, job: Job, frontier: Frontier) -> None:
         assert lane.eagle is not None
         self._model, self._job, self._frontier = lane.eagle, job, frontier
         self.halves = len(job.embeds["target"]) // len(job.seeds)
-        self.read_tokens = np.zeros(len(job.seeds), np.int64)
+        self._read = np.zeros(len(job.seeds), np.int64)
         prefix = job.visible.shape[1]
         # The first position that is visible has no hidden state before it, and published heads leave it out, too.
         visible = job.visible & (np.cumsum(job.visible, axis=1) > 1)
@@ -73,9 +72,10 @@ class Head:
             hidden: those of the pass; [halves, N, T, D].
             rows: the queries of the pass that these tokens follow, of each image.
         """
-        before = self._model.previous_hidden(self.halves, query_bucket(max(map(len, rows))))
-        for image, queries in enumerate(rows):
-            before[:, image, : len(queries)] = hidden[:, image, queries]
+        fresh = self._fresh()
+        before = self.before(int(fresh.max()))
+        for image, count in enumerate(fresh):
+            before[:, image, :count] = hidden[:, image, rows[image][:count]]
 
     def read(self, decided: Ids, uniforms: NDArray[np.float32]) -> Reading:
         """Read what was decided since the last time, and draw what follows.
@@ -84,12 +84,11 @@ class Head:
             decided: the images' tokens; [N, rows * cols].
             uniforms: the numbers that draw; [N].
         """
-        known, total = self._frontier.known, self._frontier.total
-        fresh = np.where(known < total, known - self.read_tokens, 0)
+        known, total, fresh = self._frontier.known, self._frontier.total, self._fresh()
         first = int(fresh[fresh > 0].min()) - 1
-        positions = self.read_tokens[:, None] + np.arange(fresh.max())
-        self._model.rewind_each(self.read_tokens)
-        self.read_tokens = known.copy()
+        positions = self._read[:, None] + np.arange(fresh.max())
+        self._model.rewind_each(self._read)
+        self._read = known.copy()
         tokens = np.take_along_axis(decided, np.minimum(positions, total - 1), 1)
         draws = self.feed(tokens, positions, fresh, uniforms, first)
         last = np.maximum(fresh - 1, 0)
@@ -116,6 +115,11 @@ class Head:
             first=first,
             branching=branching,
         )
+
+    def _fresh(self) -> Ids:
+        """How many decided tokens of each unfinished image are not read; [N]."""
+        known = self._frontier.known
+        return np.where(known < self._frontier.total, known - self._read, 0)
 
     def foretold(self, queries: int) -> NDArray[np.generic]:
         """The hidden states that a pass of so many queries foretold; [halves, N, T, D]."""

@@ -67,9 +67,7 @@ class _Verifying:
             candidates=None,
             uniforms=np.zeros((len(trees), tokens.shape[1] - first), np.float32),
             first=first,
-            branching=Branching(
-                known - 1, [tree.visible(range(len(tree.nodes)), range(len(tree.nodes))) for tree in trees]
-            ),
+            branching=Branching(self._roots(trees), [tree.branches() for tree in trees]),
         )
         assert draws.probs is not None
         rows: list[list[int]] = []
@@ -86,8 +84,11 @@ class _Verifying:
                 self._outcome.verified[image] += len(tree.nodes)
         if self._frontier.open:
             halves = len(self._job.embeds["target"]) // len(trees)
-            new = [row[: int(count)] for row, count in zip(rows, self._frontier.known - self._fed, strict=True)]
-            drafting.head.take(self._lane.target.hidden(halves, query_bucket(tokens.shape[1])), new)
+            drafting.head.take(self._lane.target.hidden(halves, query_bucket(tokens.shape[1])), rows)
+
+    def _roots(self, trees: Sequence[DraftTree]) -> list[NDArray[np.int64]]:
+        """The last decided position of each image, for every node."""
+        return [np.full(len(tree.nodes), known - 1) for tree, known in zip(trees, self._frontier.known, strict=True)]
 
     def _queries(
         self, trees: Sequence[DraftTree], decided: NDArray[np.int64]

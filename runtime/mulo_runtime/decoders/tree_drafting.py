@@ -101,8 +101,9 @@ class TreeDrafting:
             first = len(tree.rows)
             tree.rows |= {node: first + place for place, node in enumerate(nodes)}
             visible.append(tree.visible(nodes, list(tree.rows)[1:]))
+        roots = [np.full(len(nodes), place - 1) for nodes, place in zip(level, known, strict=True)]
         positions = np.broadcast_to((known + depth - 1)[:, None], tokens.shape)
-        draws = self.head.feed(tokens, positions, counts, self._unused, branching=Branching(known - 1, visible))
+        draws = self.head.feed(tokens, positions, counts, self._unused, branching=Branching(roots, visible))
         assert draws.probs is not None
         foretold = self.head.foretold(tokens.shape[1])
         for image, (tree, nodes) in enumerate(zip(trees, level, strict=True)):

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from mulo_runtime.settings.chain import CoolSD, Lantern, LanternPlus, LinearRSD, Speculative, UniformRSD
-from mulo_runtime.settings.jacobi import GSD, SJD
+from mulo_runtime.settings.jacobi import GSD, PJD, SJD
 from mulo_runtime.settings.methods import AutoRegressive, MuloSD, ZipAR
 from mulo_runtime.settings.sampling import Sampling
 
 __all__ = [
     "GSD",
     "METHODS",
+    "PJD",
     "SJD",
     "AutoRegressive",
     "Chain",
@@ -39,8 +40,8 @@ Chain = Speculative | Lantern | LanternPlus | CoolSD | UniformRSD | LinearRSD
 Jacobi = SJD | GSD
 """A method in which the target drafts for itself."""
 
-Sequential = Chain | Jacobi
-"""A method that verifies tokens of the target's grid one after another, by distributions."""
+Sequential = Chain | Jacobi | PJD
+"""A method that verifies drafted tokens of the target's own grid, by distributions."""
 
 Method = AutoRegressive | ZipAR | MuloSD | Sequential
 """A way to decode an image."""
@@ -51,6 +52,7 @@ METHODS: Mapping[str, type[Method]] = {
     "mulo-sd": MuloSD,
     "sjd": SJD,
     "gsd": GSD,
+    "pjd": PJD,
     "speculative": Speculative,
     "lantern": Lantern,
     "lantern++": LanternPlus,

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mulo_runtime.settings.checks import one_of, require
 
-__all__ = ["GSD", "SJD"]
+__all__ = ["GSD", "PJD", "SJD"]
 
 _STARTS = ("random", "left")
 
@@ -53,3 +53,20 @@ class GSD:
         require("group", self.group, self.group >= 1, "1 or more")
         require("group_gap", self.group_gap, self.group_gap >= 0, "0 or more")
         require("group_k", self.group_k, self.group_k >= 1, "1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class PJD:
+    """Rows decoded in parallel as by ZipAR, each by Jacobi as by SJD (arXiv 2606.05703): our reading, without code.
+
+    Attributes:
+        window: c, tokens that a row holds when the next one opens.
+        jacobi_window: W, drafted tokens of every open row that a pass verifies.
+    """
+
+    window: int = 8
+    jacobi_window: int = 4
+
+    def __post_init__(self) -> None:
+        require("window", self.window, self.window >= 1, "1 or more")
+        require("jacobi_window", self.jacobi_window, self.jacobi_window >= 1, "1 or more")
