@@ -11,7 +11,7 @@ from mulo_engines.cache_slots import Grid, model_buffers
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import MemoryPlan, ModelBuffers, model_bytes, plan_memory
 
-from mulo_runtime.settings import PJD, Chain, Jacobi, Method, MuloSD, Sequential, ZipAR
+from mulo_runtime.settings import PJD, AdaptiveZipAR, Chain, Jacobi, Method, MuloSD, Sequential, ZipAR
 
 __all__ = ["LaneSizes", "distribution_rows", "drafter_slots", "lane_memory", "lane_sizes", "target_slots"]
 
@@ -65,7 +65,7 @@ def target_slots(method: Method, grid: Grid, ratio: int) -> int:
     rows, cols = grid
     if isinstance(method, Chain) and method.tree != "chain":
         return rows * cols + max(method.most_drafted, method.most_read)
-    if isinstance(method, PJD):
+    if isinstance(method, PJD | AdaptiveZipAR):
         return rows * cols + distribution_rows(method, grid)
     return rows * cols + (rows if isinstance(method, ZipAR) else 0)
 
@@ -81,6 +81,9 @@ def distribution_rows(method: Method, grid: Grid) -> int:
         return 0
     if isinstance(method, Jacobi):
         return min(method.jacobi_window, grid[0] * grid[1])
+    if isinstance(method, AdaptiveZipAR):
+        # Of every row: its last token, and where it has none, what stands in for that of the row above.
+        return 2 * grid[0]
     if isinstance(method, PJD):
         # Of every row: what was decided since the pass before, a start, and the drafted tokens but the last.
         return min(grid[0] * (2 * method.jacobi_window + 1), 2 * grid[0] * grid[1])

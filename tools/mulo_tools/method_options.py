@@ -37,7 +37,7 @@ _METHOD_HELP: Mapping[str, str] = {
     "rows_per_round": "mulo-sd: drafter rows in a round; 0 is the whole image.",
     "look_ahead": "mulo-sd: drafter rows drafted beyond a round.",
     "islands": "mulo-sd: resample islands side by side, or in raster order.",
-    "window": "zipar, pjd: the window; mulo-sd: the window inside an island, where 0 is serial.",
+    "window": "zipar, pjd, zipar-adaptive: the window; mulo-sd: that inside an island, where 0 is serial.",
     "surrogate": "mulo-sd: token that stands in for a predecessor still to be drawn.",
     "stale": "mulo-sd: show tokens still to be resampled, or hide them.",
     "refresh": "mulo-sd: which keys of a round are computed anew.",

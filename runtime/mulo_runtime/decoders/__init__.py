@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from mulo_runtime.decoders.adaptive_zipar import decode_adaptive_zipar
 from mulo_runtime.decoders.chain import decode_chain
 from mulo_runtime.decoders.jacobi import decode_jacobi
 from mulo_runtime.decoders.job import Job, Outcome
@@ -11,7 +12,7 @@ from mulo_runtime.decoders.row_jacobi import decode_row_jacobi
 from mulo_runtime.decoders.tree import decode_tree
 from mulo_runtime.events import Event
 from mulo_runtime.lane import Lane
-from mulo_runtime.settings import GSD, PJD, SJD, AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime.settings import GSD, PJD, SJD, AdaptiveZipAR, AutoRegressive, Method, MuloSD, ZipAR
 
 __all__ = ["decode"]
 
@@ -24,6 +25,8 @@ def decode(lane: Lane, job: Job, outcome: Outcome, method: Method) -> Iterator[E
         return decode_zipar(lane, job, outcome, method)
     if isinstance(method, SJD | GSD):
         return decode_jacobi(lane, job, outcome, method)
+    if isinstance(method, AdaptiveZipAR):
+        return decode_adaptive_zipar(lane, job, outcome, method)
     if isinstance(method, PJD):
         return decode_row_jacobi(lane, job, outcome, method)
     if isinstance(method, MuloSD):

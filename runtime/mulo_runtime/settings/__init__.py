@@ -8,7 +8,7 @@ from typing import Any
 
 from mulo_runtime.settings.chain import CoolSD, Lantern, LanternPlus, LinearRSD, Speculative, UniformRSD
 from mulo_runtime.settings.jacobi import GSD, PJD, SJD
-from mulo_runtime.settings.methods import AutoRegressive, MuloSD, ZipAR
+from mulo_runtime.settings.methods import AdaptiveZipAR, AutoRegressive, MuloSD, ZipAR
 from mulo_runtime.settings.sampling import Sampling
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "METHODS",
     "PJD",
     "SJD",
+    "AdaptiveZipAR",
     "AutoRegressive",
     "Chain",
     "CoolSD",
@@ -40,7 +41,7 @@ Chain = Speculative | Lantern | LanternPlus | CoolSD | UniformRSD | LinearRSD
 Jacobi = SJD | GSD
 """A method in which the target drafts for itself."""
 
-Sequential = Chain | Jacobi | PJD
+Sequential = Chain | Jacobi | PJD | AdaptiveZipAR
 """A method that verifies drafted tokens of the target's own grid, by distributions."""
 
 Method = AutoRegressive | ZipAR | MuloSD | Sequential
@@ -49,6 +50,7 @@ Method = AutoRegressive | ZipAR | MuloSD | Sequential
 METHODS: Mapping[str, type[Method]] = {
     "ar": AutoRegressive,
     "zipar": ZipAR,
+    "zipar-adaptive": AdaptiveZipAR,
     "mulo-sd": MuloSD,
     "sjd": SJD,
     "gsd": GSD,

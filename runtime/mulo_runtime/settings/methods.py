@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from mulo_runtime.settings.checks import from_mapping, one_of, require
 from mulo_runtime.settings.sampling import Sampling
 
-__all__ = ["AutoRegressive", "MuloSD", "ZipAR"]
+__all__ = ["AdaptiveZipAR", "AutoRegressive", "MuloSD", "ZipAR"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,20 @@ class ZipAR:
     def __post_init__(self) -> None:
         require("window", self.window, self.window >= 1, "1 or more")
         one_of("schedule", self.schedule, ("pipelined", "published"))
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveZipAR:
+    """ZipAR whose rows open when their first token has settled (arXiv 2412.04062, section 3.3): our reading.
+
+    Attributes:
+        window: the smallest window, from which on a row may open.
+    """
+
+    window: int = 4
+
+    def __post_init__(self) -> None:
+        require("window", self.window, self.window >= 1, "1 or more")
 
 
 @dataclass(frozen=True, slots=True)
