@@ -60,7 +60,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
 
 
 def _write_weights(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
-    """Write every role's weights; those of the tokenizer in float32, the others in the precision's type."""
+    """Write every role's weights; those of tokenizer and upsampler in float32, the others in the precision's type."""
     (folder / "weights").mkdir()
     written = {}
     for role, source in sources.checkpoints.items():
@@ -76,7 +76,7 @@ def _write_weights(folder: Path, sources: Sources, precision: Precision, progres
 
 
 def _weight_type(role: str, precision: Precision) -> str:
-    return "F32" if role == "vq" else PRECISIONS[precision].weight_type
+    return "F32" if role in ("vq", "upsampler") else PRECISIONS[precision].weight_type
 
 
 def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:

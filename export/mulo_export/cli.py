@@ -40,6 +40,7 @@ from mulo_export.sources import (
     read_source_ta_tok,
     read_source_tokenizer,
     read_source_transformer,
+    read_source_upsampler,
     read_sources,
 )
 
@@ -70,7 +71,8 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     # Quantizing leaves no output projection that a head could share.
     head, quantized = folder / _HEADS[int(ratio)], PRECISIONS[Precision(settings["precision"])].quantized
     eagle = read_source_eagle(head if head.is_file() and not quantized else None, target)
-    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors", eagle=eagle)
+    learned = read_source_upsampler(settings["upsampler"])
+    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors", eagle=eagle, upsampler=learned)
     _export(sources, REFERENCE[int(ratio)], settings)
 
 
@@ -99,7 +101,8 @@ def llamagen(
     pixels = tokenizer.config.pixels_per_token
     low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
     high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
-    sources = read_sources(low, high, tokenizer, prompt_table, eagle=read_source_eagle(eagle, high))
+    head, learned = read_source_eagle(eagle, high), read_source_upsampler(settings["upsampler"])
+    sources = read_sources(low, high, tokenizer, prompt_table, eagle=head, upsampler=learned)
     _export(sources, PUBLISHED[high.config.family], settings)
 
 
@@ -124,7 +127,8 @@ def tar(
     pixels, prefix = tokenizer.config.pixels_per_token, None if codes is None else int(codes)
     low = read_source_transformer(drafter, heads=drafter_heads, prefix=prefix, pixels_per_token=pixels)
     high = read_source_transformer(target, heads=target_heads, prefix=prefix, pixels_per_token=pixels)
-    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok))
+    learned = read_source_upsampler(settings["upsampler"])
+    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok), upsampler=learned)
     _export(sources, PUBLISHED[high.config.family], settings)
 
 

@@ -31,6 +31,7 @@ EAGLE_OPTION = click.option("--eagle", type=FILE, help="Checkpoint of the target
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
     click.option("--precision", type=click.Choice([*map(str, Precision)]), default="fp32", help="Type of the weights."),
+    click.option("--upsampler", type=FILE, help="Checkpoint of a learned upsampler, in place of the one by pixels."),
     click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
     click.option("--force", is_flag=True, help="Replace the bundle that is there."),
     click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),

@@ -38,7 +38,7 @@ GRAPHS: Mapping[str, str | None] = {
 }
 """The graphs of a bundle, the last for targets with a head only, and the role whose weights each one reads.
 
-Tar's conditions read those of "ta_tok", too, and a head reads those of "target".
+Tar's conditions read those of "ta_tok", too, a head those of "target", and a learned upsampler its own.
 """
 
 
@@ -124,6 +124,8 @@ def _weight_roles(graph: str, sources: Sources) -> list[str]:
         return []
     if role == "eagle":
         return [role, "target"]
+    if graph == "upsampler" and sources.upsampler is not None:
+        return [role, "upsampler"]
     return [role, "ta_tok"] if graph.endswith(".condition") and sources.ta_tok is not None else [role]
 
 

@@ -12,14 +12,17 @@ from safetensors.numpy import save_file
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.codebook import neighbour_table, normalised_codebook
 from mulo_export.describe import graph_file, rounding, weights_file
+from mulo_export.graphs.builder import GraphBuilder
 from mulo_export.graphs.condition import condition_graph
 from mulo_export.graphs.decoder import decoder_graph
 from mulo_export.graphs.eagle import eagle_graph
 from mulo_export.graphs.feed import feed_graph
 from mulo_export.graphs.sampler import sampler_graph
 from mulo_export.graphs.ta_tok import FoldedTaTok
+from mulo_export.graphs.token_upsampler import token_upsampler_graph
 from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
+from mulo_export.graphs.vq import VqScope
 from mulo_export.sources import Sources, TaTok, Transformer
 
 __all__ = ["write_condition", "write_eagle", "write_graphs", "write_transformer"]
@@ -39,7 +42,7 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
         write_transformer(folder, role, model, weights[role], sources.ta_tok, hidden=hidden)
     if sources.eagle is not None:
         write_eagle(folder, sources.eagle, weights["eagle"], weights["target"])
-    _write_vq(folder, sources, weights["vq"])
+    _write_vq(folder, sources, weights)
     neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
     sampler_graph(neighbours, full=True).save(folder / graph_file("sampler_full"))
@@ -69,8 +72,17 @@ def write_condition(folder: Path, role: str, model: Transformer, weights: Tensor
     graph.save(folder / graph_file(f"{role}.condition"))
 
 
-def _write_vq(folder: Path, sources: Sources, weights: TensorFile) -> None:
+def _write_vq(folder: Path, sources: Sources, weights: Mapping[str, TensorFile]) -> None:
+    config, file, location = sources.vq.config, weights["vq"], weights_file("vq")
+    _upsampler(sources, weights).save(folder / graph_file("upsampler"))
+    downsampler_graph(config, file, location, sources.ratio).save(folder / graph_file("downsampler"))
+    decoder_graph(config, file, location, rounding(sources.target.config)).save(folder / graph_file("decoder"))
+
+
+def _upsampler(sources: Sources, weights: Mapping[str, TensorFile]) -> GraphBuilder:
     config, location = sources.vq.config, weights_file("vq")
-    upsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("upsampler"))
-    downsampler_graph(config, weights, location, sources.ratio).save(folder / graph_file("downsampler"))
-    decoder_graph(config, weights, location, rounding(sources.target.config)).save(folder / graph_file("decoder"))
+    if sources.upsampler is None:
+        return upsampler_graph(config, weights["vq"], location, sources.ratio)
+    scope = VqScope(GraphBuilder("upsampler"), config, weights["vq"], location)
+    own = sources.upsampler.config, weights["upsampler"], weights_file("upsampler")
+    return token_upsampler_graph(*own, scope)

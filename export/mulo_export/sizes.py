@@ -51,6 +51,8 @@ def weight_bytes(sources: Sources, precision: Precision) -> Mapping[str, int]:
         "target": transformer_bytes(sources.target.file, precision),
         "vq": sum(record.size for record in sources.vq.file.tensors.values()),
     }
+    if sources.upsampler is not None:
+        sizes["upsampler"] = sum(record.size for record in sources.upsampler.file.tensors.values())
     if sources.eagle is not None:
         sizes["eagle"] = transformer_bytes(sources.eagle.file, precision)
     if sources.ta_tok is not None:

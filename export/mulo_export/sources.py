@@ -14,6 +14,7 @@ from mulo_export.checkpoints.eagle import eagle_shapes, read_eagle
 from mulo_export.checkpoints.read_transformer import read_transformer, transformer_shapes
 from mulo_export.checkpoints.ta_tok import TaTokConfig, read_ta_tok, ta_tok_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.checkpoints.token_upsampler import UpsamplerConfig, read_token_upsampler
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.checkpoints.vq import VqConfig, read_vq, vq_shapes
 
@@ -23,10 +24,12 @@ __all__ = [
     "TaTok",
     "Tokenizer",
     "Transformer",
+    "Upsampler",
     "read_source_eagle",
     "read_source_ta_tok",
     "read_source_tokenizer",
     "read_source_transformer",
+    "read_source_upsampler",
     "read_sources",
 ]
 
@@ -59,6 +62,14 @@ class TaTok:
 
 
 @dataclass(frozen=True, slots=True)
+class Upsampler:
+    """A checkpoint of a learned upsampler."""
+
+    config: UpsamplerConfig
+    file: TensorFile
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Checkpoints that belong together.
 
@@ -69,6 +80,7 @@ class Sources:
         prompt: the word tables of a model that reads a short list of words; None for others.
         ta_tok: what makes features of TA-Tok codes, for Tar; None for others.
         eagle: the target's EAGLE head; None without one.
+        upsampler: a learned upsampler; None for the one that goes by way of pixels.
     """
 
     drafter: Transformer
@@ -77,6 +89,7 @@ class Sources:
     prompt: TensorFile | None = None
     ta_tok: TaTok | None = None
     eagle: Transformer | None = None
+    upsampler: Upsampler | None = None
 
     @property
     def ratio(self) -> int:
@@ -87,7 +100,7 @@ class Sources:
     def checkpoints(self) -> dict[str, TensorFile]:
         """The checkpoints by role, the prompt's tables apart."""
         files = {"drafter": self.drafter.file, "target": self.target.file, "vq": self.vq.file}
-        further = {"ta_tok": self.ta_tok, "eagle": self.eagle}
+        further = {"ta_tok": self.ta_tok, "eagle": self.eagle, "upsampler": self.upsampler}
         return files | {role: source.file for role, source in further.items() if source is not None}
 
 
@@ -145,6 +158,18 @@ def read_source_eagle(path: Path | None, target: Transformer) -> Transformer | N
     return Transformer(config, file.only(eagle_shapes(config)))
 
 
+def read_source_upsampler(path: Path | None) -> Upsampler | None:
+    """Read the header of the checkpoint of a learned upsampler, where there is one.
+
+    Raises:
+        CheckpointError: see `read_checkpoint` and `read_token_upsampler`.
+    """
+    if path is None:
+        return None
+    file = read_checkpoint(path)
+    return Upsampler(read_token_upsampler(file), file)
+
+
 def read_sources(
     drafter: Transformer,
     target: Transformer,
@@ -152,14 +177,22 @@ def read_sources(
     prompt: Path | None = None,
     ta_tok: TaTok | None = None,
     eagle: Transformer | None = None,
+    upsampler: Upsampler | None = None,
 ) -> Sources:
     """Read the word tables, and check that all files belong together.
 
     Raises:
         CheckpointError: a file is not what it should be, or the files contradict each other; all faults are listed.
     """
-    sources = Sources(drafter, target, vq, None if prompt is None else read_tensor_file(prompt), ta_tok, eagle)
-    faults = [*_model_faults(sources), *_prompt_faults(sources), *_ta_tok_faults(sources)]
+    sources = Sources(
+        drafter, target, vq, None if prompt is None else read_tensor_file(prompt), ta_tok, eagle, upsampler
+    )
+    faults = [
+        *_model_faults(sources),
+        *_prompt_faults(sources),
+        *_ta_tok_faults(sources),
+        *_upsampler_faults(sources),
+    ]
     if faults:
         raise CheckpointError(
             f"{drafter.file.path} cannot draft for {target.file.path}",
@@ -210,3 +243,13 @@ def _ta_tok_faults(sources: Sources) -> Iterator[str]:
         yield f"prefix is {config.prefix}, and TA-Tok codes form a square"
     elif (width := sources.ta_tok.config.dim) != config.feature_size:
         yield f"{sources.ta_tok.file.path} makes features of width {width}, the models read {config.feature_size}"
+
+
+def _upsampler_faults(sources: Sources) -> Iterator[str]:
+    if sources.upsampler is None:
+        return
+    config, path = sources.upsampler.config, sources.upsampler.file.path
+    if config.ratio != sources.ratio:
+        yield f"{path} upsamples by {config.ratio}, and the models' grids differ by {sources.ratio}"
+    if config.code_size != (size := sources.vq.config.code_size):
+        yield f"{path} reads codes of width {config.code_size}, those of the VQ tokenizer have {size}"

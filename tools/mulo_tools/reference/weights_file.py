@@ -64,6 +64,11 @@ def save_eagle(path: Path, weights: dict[str, Tensor], config: GPTConfig, record
     _publish(path, weights, metadata | {name: str(value) for name, value in record.items()})
 
 
+def save_upsampler(path: Path, weights: dict[str, Tensor], record: dict[str, object]) -> None:
+    """Publish the weights of a learned upsampler, and how it was trained."""
+    _publish(path, weights, {"family": "upsampler"} | {name: str(value) for name, value in record.items()})
+
+
 def _publish(path: Path, weights: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write float32 tensors; the file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
