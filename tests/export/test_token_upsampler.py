@@ -43,7 +43,9 @@ def test_candidates_are_those_of_the_reference_and_no_row_sees_those_below(tmp_p
     graph = token_upsampler_graph(config, file, "upsampler.safetensors", scope)
     tokens = np.random.default_rng(0).integers(VOCABULARY, size=(2, 5, 3))
     with load_graph(graph, tmp_path / "upsampler.onnx") as engine:
-        whole, above = (engine.run_once({"token_ids": part})["candidate_ids"] for part in (tokens, tokens[:, :2].copy()))
+        whole, above = (
+            engine.run_once({"token_ids": part})["candidate_ids"] for part in (tokens, tokens[:, :2].copy())
+        )
     assert whole.shape == (2, 5 * ratio, 3 * ratio)
     assert len(np.unique(whole)) > 5
     np.testing.assert_array_equal(whole, ReferenceUpsampler(config, file, normalised_codebook(vq)).upsample(tokens))

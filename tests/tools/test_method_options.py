@@ -92,7 +92,7 @@ def test_a_specification_names_a_method_and_its_switches(
     ("specification", "message"),
     [
         ("", "the method is not understood"),
-        ("raster", "ar|zipar|mulo-sd|"),
+        ("raster", "ar|zipar|zipar-adaptive|mulo-sd|"),
         ("mulo-sd tau", "the method is not understood"),
         ("mulo-sd tua=1", "MuloSD has no switch tua"),
         ("ar tau=1", "AutoRegressive has no switch tau\n  expected: no switches at all"),
