@@ -156,6 +156,7 @@ class Manifest(_Record):
         condition: what images are conditioned on.
         drafter: size of the drafter.
         target: size of the target.
+        eagle: size of the target's EAGLE head; the target's graph then tells its hidden states.
         pool_k_max: codebook neighbours that the sampler can pool over.
         pixels_per_token: height (and width) in pixels of the part of an image that one target token stands for.
         rounding: how the decoder turns floats into bytes.
@@ -184,6 +185,7 @@ class Manifest(_Record):
     sampling: dict[str, float | int]
     mulo: dict[str, float | int | str | bool | None]
     prompt: PromptRecord | None = None
+    eagle: ModelRecord | None = None
     files: tuple[FileRecord, ...]
     graphs: tuple[GraphRecord, ...]
     provenance: tuple[ProvenanceRecord, ...]
@@ -200,6 +202,8 @@ class Manifest(_Record):
             raise ValueError("pool_k_max of at most the vocabulary")
         if self.parity_skipped == bool(self.parity):
             raise ValueError("parity, or parity_skipped where there is none")
+        if (self.eagle is not None) != any(graph.name == "eagle" for graph in self.graphs):
+            raise ValueError("eagle where there is a graph 'eagle', and nowhere else")
         if self.prompt is not None and self.condition.kind != "text":
             raise ValueError("prompt only with condition.kind 'text'")
         self._check_files()

@@ -34,10 +34,17 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
 
     Raises:
         BundleError: the destination may not be written.
-        CheckpointError: a weight does not fit the precision, or the calibration is of other checkpoints.
+        CheckpointError: a weight or a head does not fit the precision, or the calibration is of other checkpoints.
         EngineMismatch: a graph is not what the contract declares.
         ParityError: a graph differs from its reference, or its check died.
     """
+    if sources.eagle is not None and PRECISIONS[options.precision].quantized:
+        raise CheckpointError(
+            f"{sources.eagle.file.path}: a head reads the target's output projection, which quantizing does not leave",
+            found=f"precision {options.precision}",
+            expected="fp32, fp16 or bf16",
+            fix="export without --eagle, or in another precision",
+        )
     with publication(destination, force=options.force) as folder:
         amax = {} if options.calibration is None else _calibrated(sources, options.precision, options.calibration)
         written = _write_weights(folder, sources, options.precision, amax, progress)
@@ -75,7 +82,7 @@ def _calibrated(sources: Sources, precision: Precision, path: Path) -> dict[str,
 def _write_weights(
     folder: Path, sources: Sources, precision: Precision, amax: Mapping[str, Amax], progress: Progress
 ) -> dict[str, WrittenFile]:
-    """Write every role's weights; those of the tokenizer in float32, the others in the precision's type."""
+    """Write every role's weights; those of tokenizer and upsampler in float32, the others in the precision's type."""
     (folder / "weights").mkdir()
     codes, written = PRECISIONS[precision].codes, {}
     for role, source in sources.checkpoints.items():
@@ -93,7 +100,7 @@ def _write_weights(
 
 
 def _weight_type(role: str, precision: Precision) -> str:
-    return "F32" if role == "vq" else PRECISIONS[precision].weight_type
+    return "F32" if role in ("vq", "upsampler") else PRECISIONS[precision].weight_type
 
 
 def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:

@@ -13,7 +13,7 @@ from mulo_engines.tensorrt.binding import BUILDERS
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import PRECISIONS, TENSORRT_FORMS, Precision
 
-__all__ = ["FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
+__all__ = ["EAGLE_OPTION", "FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
 
 FILE = click.Path(path_type=Path)
 
@@ -27,6 +27,7 @@ _PAIR = [
     click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size never published."),
     click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter."),
 ]
+EAGLE_OPTION = click.option("--eagle", type=FILE, help="Checkpoint of the target's EAGLE head, for chain methods.")
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
     click.option(
@@ -39,6 +40,7 @@ _BUNDLE = [
     click.option(
         "--calibration", type=FILE, help="By `mulo calibrate`: fp8 and int8-tensorrt compute in 8 bits, not only store."
     ),
+    click.option("--upsampler", type=FILE, help="Checkpoint of a learned upsampler, in place of the one by pixels."),
     click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
     click.option("--force", is_flag=True, help="Replace the bundle that is there."),
     click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),

@@ -7,26 +7,33 @@ from collections.abc import Mapping, Sequence
 from mulo_engines.backend import Backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
+from mulo_engines.manifest import Manifest
 
-from mulo_runtime.lane import LANE_GRAPHS
+from mulo_runtime.graphs import graphs_for
+from mulo_runtime.settings import Method
 
-__all__ = ["GRAPHS", "close_engines", "load_engines", "needed_graphs"]
-
-GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that a pipeline needs engines for, if they run on the host."""
-
-
-def needed_graphs(backend: Backend) -> Sequence[str]:
-    """The graphs that a pipeline needs engines for, if they are `backend`'s."""
-    return (*GRAPHS, "feed") if backend.on_device else GRAPHS
+__all__ = ["close_engines", "load_engines", "needed_graphs"]
 
 
-def load_engines(backend: Backend, bundle: Bundle, slots: Mapping[str, int]) -> dict[str, Engine]:
-    """The engines of `needed_graphs` by name.
+def needed_graphs(backend: Backend, manifest: Manifest, methods: Sequence[Method]) -> Sequence[str]:
+    """The graphs that a pipeline for `methods` needs engines for, if they are `backend`'s.
+
+    Raises:
+        RequestError: see `graphs_for`.
+    """
+    graphs = graphs_for(manifest, methods)
+    return (*graphs, "feed") if backend.on_device else graphs
+
+
+def load_engines(
+    backend: Backend, bundle: Bundle, graphs: Sequence[str], slots: Mapping[str, int]
+) -> dict[str, Engine]:
+    """The engines of `graphs` by name.
 
     Args:
         backend: loads them.
         bundle: the bundle, opened.
+        graphs: what to load.
         slots: how long the caches must be at least, by graph.
 
     Raises:
@@ -34,7 +41,7 @@ def load_engines(backend: Backend, bundle: Bundle, slots: Mapping[str, int]) -> 
     """
     engines: dict[str, Engine] = {}
     try:
-        for name in needed_graphs(backend):
+        for name in graphs:
             engines[name] = backend.load(bundle, name, slots.get(name, 0))
     except BaseException:
         close_engines(engines)

@@ -23,13 +23,14 @@ from mulo_runtime.canary import check_canary, read_canary
 from mulo_runtime.capacity import lane_memory, lane_sizes
 from mulo_runtime.conditions import Condition, ConditionEncoder, Prompt
 from mulo_runtime.defaults import default_method, default_sampling
-from mulo_runtime.engine_loading import close_engines, load_engines
+from mulo_runtime.engine_loading import close_engines, load_engines, needed_graphs
 from mulo_runtime.events import Event
 from mulo_runtime.guard import make_guard
 from mulo_runtime.health import Health, State, probe
 from mulo_runtime.lane import Lane
 from mulo_runtime.lane_pool import LanePool, Load, Ticket
 from mulo_runtime.meter import Pass
+from mulo_runtime.neighbours import read_neighbours
 from mulo_runtime.previews import PreviewBudget, preview
 from mulo_runtime.request import Done, Request, Result, StreamEvent
 from mulo_runtime.run import Run
@@ -75,7 +76,9 @@ class Pipeline:
         self._images = images
         held = _held(bundle, methods)
         streams = [new_stream() if new_stream else None for _ in range(lanes)]
-        self._lanes = [Lane(engines, bundle.manifest, images, queries, held, stream) for stream in streams]
+        sizes = bundle.manifest, images, queries, held
+        neighbours = read_neighbours(bundle, held)
+        self._lanes = [Lane(engines, *sizes, stream, neighbours) for stream in streams]
         self._pool = LanePool(self._lanes, queue)
         self._threads = StreamThreads(lanes + queue)
         self._warming = Lock()
@@ -128,7 +131,9 @@ class Pipeline:
         scratch = lanes * runs.scratch_bytes(bundle)
         (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
         needed = lane_sizes(bundle.manifest, held, queries)
-        engines = load_engines(runs, bundle, {"target": needed.target.slots, "drafter": needed.drafter.slots})
+        graphs = needed_graphs(runs, bundle.manifest, held)
+        slots = {"target": needed.target.slots, "drafter": needed.drafter.slots}
+        engines = load_engines(runs, bundle, graphs, slots)
         sizes = {"lanes": lanes, "queue": queue, "images": images, "queries": queries}
         try:
             return cls(bundle, engines, methods=held, new_stream=runs.new_stream if runs.on_device else None, **sizes)

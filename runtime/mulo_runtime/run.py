@@ -95,6 +95,7 @@ class Run:
             visible=visible,
             target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in seeds]),
             drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in seeds]),
+            seeds=seeds,
             guard=self._guard,
             watched=self._watched,
         )
@@ -112,19 +113,19 @@ class Run:
 
     def _statistics(self, index: int) -> Statistics:
         outcome, meter = self._outcome, self._lane.meter
-        accepted = int(outcome.accepted[index])
+        verified, accepted = int(outcome.verified[index]), int(outcome.accepted[index])
         return Statistics(
             rounds=outcome.rounds,
-            drafted=outcome.drafted,
-            verified=outcome.verified,
+            drafted=int(outcome.drafted[index]),
+            verified=verified,
             accepted=accepted,
-            rejected=outcome.verified - accepted,
+            rejected=verified - accepted,
             resampled=int(outcome.resampled[index]),
             engines=meter.by_engine(),
             phases=meter.by_phase(),
             slow_runs=self._lane.slow_runs - self._slow_runs,
             seconds=self.seconds,
-            pooled_mass=float(outcome.mass[index]) / outcome.verified if outcome.verified else None,
+            pooled_mass=float(outcome.mass[index]) / verified if verified else None,
             abandoned_share=self._abandoned_share,
             queue_seconds=self._queue_seconds,
         )

@@ -12,7 +12,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import DeviceFailed, OutOfMemory
 from mulo_runtime import Pipeline
-from mulo_runtime.engine_loading import GRAPHS
+from mulo_runtime.graphs import GRAPHS
 from mulo_runtime.lane import Lane
 from pipelines import ANY_METHOD, Faults, FaultyEngine, request
 

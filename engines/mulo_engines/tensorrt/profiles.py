@@ -78,7 +78,7 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
     batch = {"N": _up_to(sizes.images), "B": _up_to(2 * sizes.images), "M": _up_to(_masks(sizes.images))}
     target, low = manifest.target, manifest.drafter
     queries = max(sizes.drafter.queries, sizes.target.queries)
-    if graph in ("drafter", "target"):
+    if graph in ("drafter", "target", "eagle"):
         model, buffers = (low, sizes.drafter) if graph == "drafter" else (target, sizes.target)
         # No pass of a drafter feeds more than its image, however many queries the lane has room for.
         most = min(buffers.queries, model.rows * model.cols)
@@ -102,7 +102,7 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
 
 def static_sizes(graph: str, sizes: PlanSizes) -> Mapping[str, int]:
     """The symbols that have one value in a plan: the length of a transformer's cache."""
-    buffers = {"drafter": sizes.drafter, "target": sizes.target}.get(graph)
+    buffers = {"drafter": sizes.drafter, "target": sizes.target, "eagle": sizes.target}.get(graph)
     return {} if buffers is None else {"S": buffers.slots}
 
 

@@ -39,7 +39,7 @@ def decode_mulo_sd(lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> 
         lane.meter.phase = "verify"
         sampled, rejected = verifying.verify(start * ratio, candidates)
         plans = [_plan(rows, start * ratio, lane.queries, settings) for rows in rejected]
-        outcome.drafted = drafting.drawn
+        outcome.drafted[:] = drafting.drawn
         _book(outcome, rejected, plans, start * ratio)
         accept_map = lane.as_grid(outcome.accept_map)
         yield Verified(stop * ratio, lane.as_grid(outcome.tokens), accept_map, outcome.accepted_share)

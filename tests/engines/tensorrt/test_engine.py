@@ -87,7 +87,7 @@ FAULTS: dict[str, tuple[type[EngineError], str]] = {
     "kind": (EngineMismatch, r"(?s)logits: no graph of a bundle has a type like this.*FP8"),
     "execute": (EngineError, r"target: the plan cannot be enqueued"),
     "context": (EngineError, r"target: no context can be made"),
-    "refused": (EngineError, r"(?s)target: .*target.plan cannot be loaded.*not of this version"),
+    "refused": (EngineError, r"(?s)target: .*target-\d+.plan cannot be loaded.*not of this version"),
 }
 
 
