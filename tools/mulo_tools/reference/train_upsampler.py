@@ -34,7 +34,7 @@ class UpsamplerRecipe:
 
 
 @click.command("upsampler")
-@click.option("--weights", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of the family.")
+@click.option("--weights", type=click.Path(path_type=Path), required=True, help="Folder of the family.")
 @click.option("--ratio", type=click.Choice(["2", "4"]), default="2", show_default=True, help="Target grid / drafter's.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build/upsampler"), show_default=True)
 @click.option("--minutes", type=float, default=5.0, show_default=True, help="Training time.")
@@ -42,6 +42,8 @@ class UpsamplerRecipe:
 @click.option("--workers", default=1, show_default=True, help="Processes that render and encode training data.")
 def upsampler_command(weights: Path, ratio: str, out: Path, minutes: float, scenes: int, workers: int) -> None:
     """Train an upsampler from the drafter's grid to a target's."""
+    if not (weights / "vq.safetensors").is_file():
+        raise click.BadParameter(f"{weights} holds no vq.safetensors; make a family with `mulo train reference`")
     torch.set_num_threads(1)
     px = 32 * int(ratio)
     tokens = load_tokens(out, weights / "vq.safetensors", {32: scenes, px: scenes}, workers)
