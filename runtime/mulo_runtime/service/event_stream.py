@@ -24,14 +24,14 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send everything, or stop where the client goes away or stops reading."""
-        try:
-            await until_disconnect(receive, self._send(send))
-        except (Cancelled, TimeoutError):
-            scope["state"]["status"] = 499
+        async with aclosing(self._events):
+            try:
+                await until_disconnect(receive, self._send(send))
+            except (Cancelled, TimeoutError):
+                scope["state"]["status"] = 499
 
     async def _send(self, send: Send) -> None:
-        async with aclosing(self._events):
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-            async for event in self._events:
-                await send({"type": "http.response.body", "body": event, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        async for event in self._events:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
