@@ -76,9 +76,9 @@ class Statistics:
     engines: Mapping[str, Usage]
     phases: Mapping[str, Usage]
     seconds: float
-    pooled_mass: float | None
-    abandoned_share: float | None
-    queue_seconds: float
+    pooled_mass: float | None = None
+    abandoned_share: float | None = None
+    queue_seconds: float = 0.0
 
     @property
     def accepted_share(self) -> float | None:
