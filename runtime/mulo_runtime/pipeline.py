@@ -262,9 +262,9 @@ class Pipeline:
                 if (baseline := self.bundle.manifest.canary) is not None:
                     check_canary(read_canary(self.generate, self.examples), baseline)
             except BaseException:
-                self._state = "failed"
+                self._warmed("failed")
                 raise
-            self._state = "ready"
+            self._warmed("ready")
 
     def health(self, *, silence: float = 60.0) -> Health:
         """Whether lanes work: a spare one takes a step; where all are at work, each must have had a pass lately.
@@ -314,10 +314,16 @@ class Pipeline:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _warmed(self, state: State) -> None:
+        """Go on to `state`, unless the pipeline was closed meanwhile."""
+        if self._state == "warming":
+            self._state = state
+
     def _warm_lanes(self, methods: Sequence[Method]) -> None:
         with ExitStack() as leases:
-            tickets = [self._pool.enter() for _ in range(self._pool.load().lanes)]
-            for lane in [leases.enter_context(self._pool.lease(ticket)) for ticket in tickets]:
+            # Each is held while the next is leased, for a lane that is given back would be the next.
+            for _ in range(self._pool.load().lanes):
+                lane = leases.enter_context(self._pool.lease(self._pool.enter()))
                 warm_lane(lane, self._conditions, methods, self.sampling)
 
     def _batch(self, requests: Sequence[Request]) -> Batch:

@@ -78,9 +78,9 @@ class Statistics:
     phases: Mapping[str, Usage]
     slow_runs: int
     seconds: float
-    pooled_mass: float | None
-    abandoned_share: float | None
-    queue_seconds: float
+    pooled_mass: float | None = None
+    abandoned_share: float | None = None
+    queue_seconds: float = 0.0
 
     @property
     def accepted_share(self) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mulo_engines.errors import EngineError, PipelineClosed
+from mulo_engines.errors import Busy, EngineError, PipelineClosed
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR
 from mulo_runtime.warm_up import walked_methods
 from pipelines import Faults, MakePipeline, request
@@ -65,6 +65,33 @@ def test_a_warm_up_that_fails_leaves_a_pipeline_that_is_not_ready_until_it_succe
     assert pipeline.health().state == "failed"
     faults.arm(None, EngineError("none"))
     pipeline.warm_up()
+    assert pipeline.health().ready
+
+
+def test_a_pipeline_that_is_drained_while_it_warms_up_does_not_become_ready(
+    faulty_pipeline: tuple[Pipeline, Faults],
+) -> None:
+    pipeline, faults = faulty_pipeline
+
+    def drain(calls: int) -> None:
+        if calls == 50:
+            pipeline.drain(0)
+
+    faults.on_call = drain
+    pipeline.warm_up()
+    assert pipeline.health().state == "closed"
+
+
+def test_a_warm_up_that_finds_the_queue_full_leaves_no_place_taken(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline(lanes=2, queue=0)
+    stream = pipeline.stream(request(0, MULO))
+    next(stream)
+    with pytest.raises(Busy):
+        pipeline.warm_up(MULO)
+    stream.close()
+    assert pipeline.load().free == 2
+    assert pipeline.load().waiting == 0
+    pipeline.warm_up(MULO)
     assert pipeline.health().ready
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import Result
+from mulo_engines.manifest import MANIFEST_NAME, read_manifest, write_manifest
 from mulo_tools.prove.service_process import running_service
 from serving import GENERATIONS, PROMPT, eventually
 
@@ -60,4 +62,14 @@ def test_the_token_may_come_from_the_environment(
 def test_a_bundle_that_is_refused_is_not_served(mulo: RunMulo, tmp_path: Path) -> None:
     result = mulo("serve", tmp_path / "nothing")
     assert result.exit_code == 3
-    assert "no such folder" in result.stderr
+    assert "no such file" in result.stderr
+
+
+def test_a_bundle_that_no_prompt_can_ask_is_not_served(
+    mulo: RunMulo, shared_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    bundle = Path(shutil.copytree(shared_bundle(), tmp_path / "bundle"))
+    write_manifest(read_manifest(bundle / MANIFEST_NAME).model_copy(update={"prompt": None}), bundle)
+    result = mulo("serve", bundle)
+    assert result.exit_code == 2
+    assert "embed mulo_runtime.Pipeline" in result.stderr

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from mulo_engines.manifest import MANIFEST_NAME, read_manifest
 from mulo_runtime import Pipeline
+from mulo_runtime.service.image_requests import require_prompts
 from mulo_runtime.service.limits import Limits
 from mulo_runtime.service.server import serve
 
@@ -51,6 +53,7 @@ def serve_command(
 
     Requests are answered with 503 until every lane is warm. SIGTERM finishes what was accepted.
     """
+    require_prompts(read_manifest(bundle / MANIFEST_NAME))
     limits = Limits(images=max_images, deadline=deadline, drain_seconds=drain)
     # Threads that wait actively would take the core that answers requests.
     pipeline = Pipeline.open(bundle, threads=threads, lanes=lanes, queue=queue, spinning=False)

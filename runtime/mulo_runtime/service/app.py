@@ -159,6 +159,11 @@ def _add_failures(app: FastAPI, pipeline: Pipeline, metrics: Metrics) -> None:
         load = pipeline.load()
         return _answer(failure_of(error), metrics.seconds_per_image() * (load.waiting + 1) / load.lanes)
 
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> Response:
+        # Starlette logs it after the answer.
+        return _answer(plain_failure(500, "unforeseen", f"an unforeseen {type(error).__name__}; the log tells more"))
+
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         return _answer(invalid_field(error.errors()))

@@ -18,7 +18,7 @@ from mulo_runtime.service.limits import Limits
 from mulo_runtime.service.schema import ImageRequest
 from mulo_runtime.settings import AutoRegressive, Fallback, Method, MuloSD, ZipAR
 
-__all__ = ["image_size", "make_requests"]
+__all__ = ["image_size", "make_requests", "require_prompts"]
 
 _SEEDS = 2**64
 _CHECKED: Mapping[str, TypeAdapter[Any]] = {
@@ -46,6 +46,22 @@ def make_requests(body: ImageRequest, pipeline: Pipeline, limits: Limits) -> lis
         fallback=None if body.floor is None else Fallback(body.floor),
     )
     return [replace(request, seed=None if body.seed is None else body.seed + index) for index in range(images)]
+
+
+def require_prompts(manifest: Manifest) -> None:
+    """Refuse to serve a bundle whose condition no prompt can say.
+
+    Raises:
+        RequestError: it reads features or codes that are made elsewhere.
+    """
+    kind = manifest.condition.kind
+    if kind == "ta_tok" or (kind == "text" and manifest.prompt is None):
+        raise RequestError(
+            "no prompt can ask this bundle for an image",
+            found="TA-Tok codes" if kind == "ta_tok" else "text features of an encoder that the bundle does not bring",
+            expected="a bundle that reads words or classes",
+            fix="embed mulo_runtime.Pipeline, whose requests take features and codes",
+        )
 
 
 def image_size(manifest: Manifest) -> str:

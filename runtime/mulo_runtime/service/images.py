@@ -11,11 +11,12 @@ from mulo_engines.errors import MuloError
 from mulo_runtime.pipeline import Pipeline
 from mulo_runtime.request import Done, Request, Result
 from mulo_runtime.service.answers import completed_event, images_response, partial_event
+from mulo_runtime.service.event_stream import event_bytes
 from mulo_runtime.service.failures import failure_of
 from mulo_runtime.service.image_requests import image_size, make_requests
 from mulo_runtime.service.limits import Limits
 from mulo_runtime.service.metrics import Metrics
-from mulo_runtime.service.schema import ImageRequest, ImagesResponse, json_event
+from mulo_runtime.service.schema import ImageRequest, ImagesResponse
 from mulo_runtime.service.tracing import trace_image
 
 __all__ = ["ImageService"]
@@ -58,15 +59,15 @@ class ImageService:
                     if isinstance(event, Done):
                         self._note(event.result)
                         done = await asyncio.to_thread(completed_event, event.result, body.prompt, self._size)
-                        yield json_event(done, done.type)
+                        yield event_bytes(done)
                         return
                     partial = await asyncio.to_thread(partial_event, event, shown, self._size, self._drafter_rows)
                     shown += 1
-                    yield json_event(partial, partial.type)
+                    yield event_bytes(partial)
         except MuloError as error:
             if not shown:
                 raise
-            yield json_event(failure_of(error).body, "error")
+            yield event_bytes(failure_of(error).body)
 
     async def _generate(self, requests: Sequence[Request]) -> list[Result]:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,7 @@ __all__ = [
     "MuloPreview",
     "PartialEvent",
     "SamplingFields",
+    "Switch",
     "Usage",
 ]
 
@@ -199,11 +200,3 @@ class ErrorResponse(BaseModel):
     """The body of every answer that is not 2xx."""
 
     error: ErrorBody
-
-
-def json_event(event: PartialEvent | CompletedEvent | ErrorResponse, name: str) -> bytes:
-    """`event` as server-sent events write it."""
-    return f"event: {name}\ndata: {event.model_dump_json()}\n\n".encode()
-
-
-Responses = dict[int | str, dict[str, Any]]

@@ -155,6 +155,19 @@ def test_nothing_is_served_before_every_branch_was_walked(faulty_pipeline: tuple
         eventually(lambda: service.get("/readyz").status_code == 200)
 
 
+def test_an_unforeseen_error_is_answered_in_the_same_form(
+    faulty_pipeline: tuple[Pipeline, Faults], caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline, faults = faulty_pipeline
+    with serving(pipeline) as service:
+        faults.arm(3, ZeroDivisionError("injected"))
+        answer = service.post(SLOW)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "unforeseen")
+        faults.arm(None, RuntimeError())
+        assert service.post(SLOW).status_code == 200
+    assert "injected" in caplog.text
+
+
 def test_a_warm_up_that_fails_is_told_by_both_probes(faulty_pipeline: tuple[Pipeline, Faults]) -> None:
     pipeline, faults = faulty_pipeline
     faults.arm(100, EngineError("injected"))

@@ -9,9 +9,10 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from mulo_runtime import AutoRegressive, MuloSD, Prompt, Request, ZipAR
+from mulo_runtime import AutoRegressive, ClassId, MuloSD, Prompt, Request, ZipAR
 from PIL import Image
-from serving import GENERATIONS, PROMPT, Service
+from pipelines import MakePipeline
+from serving import GENERATIONS, PROMPT, Service, serving
 
 
 def pixels(encoded: str) -> Any:
@@ -107,6 +108,14 @@ def test_a_body_that_is_no_request_is_refused(service: Service, body: bytes) -> 
     answer = httpx.post(service.url + GENERATIONS, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
     assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_class_is_asked_for_by_its_number(open_pipeline: MakePipeline) -> None:
+    with serving(open_pipeline(text=False)) as service:
+        one = service.post({"prompt": "3", "seed": 2}).json()["data"][0]
+        assert (pixels(one["b64_json"]) == service.pipeline.generate(Request(ClassId(3), seed=2)).image).all()
+        for prompt in ("5", "-1", "a cat", "٣"):
+            assert service.post({"prompt": prompt}).json()["error"]["code"] == "request"
 
 
 def test_other_paths_and_methods_are_answered_in_the_same_form(service: Service) -> None:

@@ -192,6 +192,16 @@ def test_a_full_queue_and_a_missing_token_are_told(browser: Browser, open_pipeli
     page.close()
 
 
+def test_a_class_is_typed_as_its_number(browser: Browser, open_pipeline: MakePipeline) -> None:
+    page = browser.new_page()
+    with serving(open_pipeline(text=False)) as service:
+        page.goto(service.url)
+        expect(page.locator("#prompt")).to_have_attribute("placeholder", "a class, 0 to 4")
+        page.locator("#prompt").fill("3")
+        draw(page)
+    page.close()
+
+
 def test_scripts_from_elsewhere_are_forbidden(service: Service) -> None:
     policy = service.get("/").headers["content-security-policy"]
     assert "default-src 'self'" in policy

@@ -106,7 +106,8 @@ def _ask(service: ServiceProcess, out: Path, prompt: str, *, clients: int, rate:
     assert spec is not None
     command = ["taskset", "--cpu-list", str(_CLIENTS_CORE), sys.executable, "-m", "locust", "--headless"]
     command += ["--locustfile", str(spec.origin), "--host", service.url, "--only-summary", "--loglevel", "ERROR"]
-    command += ["--users", str(clients), "--spawn-rate", str(clients)]
+    # Clients begin one after the other, so that they ask one after the other and not all at once.
+    command += ["--users", str(clients), "--spawn-rate", str(clients * rate or 1)]
     command += ["--run-time", f"{seconds}s", "--stop-timeout", "20"]
     out.touch()
     subprocess.run(command, env={**os.environ, **told}, check=True, capture_output=True)

@@ -27,11 +27,12 @@ class Page {
   async meetBundle() {
     this.bundle = await describeBundle(this.token);
     sessionStorage.setItem("mulo-token", this.token);
-    const { family, size, rows, cols, words, examples } = this.bundle;
+    const { family, size, rows, cols, words, examples, kind, classes } = this.bundle;
     byId("bundle").textContent = `${family}, ${size.replace("x", " × ")} pixels, ${rows * cols} tokens`;
     useDefaults(this.bundle);
     const linked = readLink(location.search);
     if (!linked) byId("prompt").value = examples[0] ?? "";
+    if (kind === "class") byId("prompt").placeholder = `a class, 0 to ${classes - 1}`;
     this.refreshWords = suggestWords(byId("prompt"), byId("words"), byId("prompt-note"), words);
     chips(byId("examples"), examples, (text) => this.choose(text));
     byId("token-field").hidden = true;
