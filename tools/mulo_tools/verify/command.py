@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,15 @@ def _count(text: str) -> int:
 def _as_json(sides: Sequence[Side], graphs: Sequence[Difference], tokens: Sequence[TokenRow]) -> Mapping[str, Any]:
     return {
         "sides": [side.name for side in sides],
-        "graphs": [{**asdict(row), "within": row.within} for row in graphs],
+        "graphs": [_graph_json(row) for row in graphs],
         "tokens": [{**asdict(row), "within": row.within} for row in tokens],
     }
+
+
+def _graph_json(row: Difference) -> Mapping[str, Any]:
+    """`row`, with null for what is not finite, which JSON has no number for."""
+    value, *elements = (number if isfinite(number) else None for number in (row.value, *row.elements))
+    return {**asdict(row), "value": value, "elements": elements, "within": row.within}
 
 
 def _print(sides: Sequence[Side], graphs: Sequence[Difference], tokens: Sequence[TokenRow]) -> None:
