@@ -90,6 +90,7 @@ def tiny_options(**changes: Any) -> ExportOptions:
         sampling={"guidance_scale": 2.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
         mulo={"tau": 0.1, "pool_k": 4, "radius": 1},
         skip_parity=True,
+        examples=("red circle and blue square", "a blue circle"),
     )
     return replace(options, **changes)
 

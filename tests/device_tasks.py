@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorrt_rtx
+from click.testing import CliRunner
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.cuda.stream import CudaStream
@@ -18,10 +19,11 @@ from mulo_engines.stream import DeviceArray, Stream
 from mulo_export.options import CompileOptions
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline
 from mulo_runtime.capacity import lane_sizes
+from mulo_tools.cli import main
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, PlanLibrary, write_plans
 
-__all__ = ["broken", "contexts", "draw", "misuse", "unserved", "without_gpu"]
+__all__ = ["broken", "contexts", "draw", "generate", "misuse", "unserved", "verify", "without_gpu"]
 
 BACKEND = "tensorrt-rtx"
 
@@ -138,6 +140,25 @@ def unserved(path: Path, *settings: dict[str, Any]) -> list[MuloError | None]:
     _compile(path, [MuloSD()])
     opened: dict[str, Any] = {"backend": BACKEND, "verify": False, "methods": [AutoRegressive()]}
     return [_error(lambda each=each: Pipeline.open(path, **{**opened, **each})) for each in settings]
+
+
+def verify(path: Path) -> tuple[int, str]:
+    """Exit code and output of comparing these engines with ONNX Runtime."""
+    _compile(path, [MuloSD()])
+    return _invoke("verify", str(path), "--backends", f"onnxruntime,{BACKEND}", "--images", "1")
+
+
+def generate(path: Path, out: Path) -> tuple[int, str]:
+    """Exit code and output of making an image with these engines."""
+    _compile(path, [MuloSD()])
+    return _invoke(
+        "generate", str(path), "--prompt", "red circle", "--backend", BACKEND, "--out", str(out), "--seed", "3"
+    )
+
+
+def _invoke(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, arguments)
+    return result.exit_code, result.output
 
 
 def without_gpu(path: Path) -> MuloError | None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineMismatch, EngineUnavailable
+from mulo_engines.layer_time import LayerTime
 from mulo_engines.memory import available_memory
 from mulo_engines.signature import check_signature, graph_signature
 from mulo_engines.stream import Stream
+from mulo_engines.supported import check_version
 
 __all__ = ["Backend", "Limits", "OnnxRuntimeBackend", "refuse_bfloat16"]
 
@@ -80,6 +85,24 @@ class Backend(ABC):
         del bundle
         return 0
 
+    def load_file(self, path: Path, name: str) -> Engine:
+        """Load the graph at `path`, which is no bundle's, as an engine called `name`.
+
+        Raises:
+            EngineUnavailable: the backend loads only what was compiled for a bundle.
+            EngineError: the graph cannot be loaded.
+        """
+        raise EngineUnavailable(f"{type(self).__name__} loads only what was compiled for a bundle", found=path)
+
+    def layer_times(self, bundle: Bundle, graph: str, exercise: Callable[[Engine], None]) -> list[LayerTime]:
+        """Load `graph` with its layers timed and let `exercise` run it, twice or more; the first pass is not counted.
+
+        Raises:
+            EngineUnavailable: the backend does not tell how long a layer takes.
+            EngineError: the graph cannot be loaded or run.
+        """
+        raise EngineUnavailable(f"{type(self).__name__} does not tell how long the layers of {graph!r} take")
+
     @abstractmethod
     def _load(self, bundle: Bundle, graph: str) -> Engine:
         """Load `graph`, whatever its inputs and outputs."""
@@ -94,17 +117,32 @@ class OnnxRuntimeBackend(Backend):
 
     Raises:
         EngineUnavailable: ONNX Runtime is not installed.
+        UnsupportedVersion: mulo is not made for its version.
     """
 
     def __init__(self, threads: int = 0, *, spinning: bool = True) -> None:
-        from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
+        from mulo_engines.onnxruntime.engine import VERSION, OnnxRuntimeEngine
 
+        check_version("onnxruntime", VERSION)
         self._engine_class, self._threads, self._spinning = OnnxRuntimeEngine, threads, spinning
+
+    def load_file(self, path: Path, name: str) -> Engine:
+        """See `Backend.load_file`."""
+        return self._engine_class.load(path, name=name, threads=self._threads, spinning=self._spinning)
+
+    def layer_times(self, bundle: Bundle, graph: str, exercise: Callable[[Engine], None]) -> list[LayerTime]:
+        """See `Backend.layer_times`."""
+        from mulo_engines.onnxruntime.trace import read_layer_times
+
+        with TemporaryDirectory() as folder:
+            trace, path = Path(folder, "trace"), bundle.graph(graph)
+            with self._engine_class.load(path, name=graph, threads=self._threads, trace=trace) as engine:
+                exercise(engine)
+                return read_layer_times(engine.end_trace())
 
     def _load(self, bundle: Bundle, graph: str) -> Engine:
         refuse_bfloat16(bundle, "on the CPU, whose kernels do not compute in bfloat16")
-        path = bundle.graph(graph)
-        return self._engine_class.load(path, name=graph, threads=self._threads, spinning=self._spinning)
+        return self.load_file(bundle.graph(graph), graph)
 
 
 def refuse_bfloat16(bundle: Bundle, where: str) -> None:

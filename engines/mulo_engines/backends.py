@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mulo_engines.backend import Backend, OnnxRuntimeBackend
 from mulo_engines.errors import EngineUnavailable
+from mulo_engines.supported import check_python
 
 __all__ = ["BACKEND_NAMES", "open_backend"]
 
@@ -26,7 +27,9 @@ def open_backend(
 
     Raises:
         EngineUnavailable: there is no such backend, its library is not installed, or there is no such GPU.
+        UnsupportedVersion: mulo is not made for the version of its library, or of Python.
     """
+    check_python()
     if name not in BACKEND_NAMES:
         raise EngineUnavailable("there is no such backend", found=name, expected=", ".join(BACKEND_NAMES))
     if name == "onnxruntime":

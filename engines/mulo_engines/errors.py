@@ -3,6 +3,7 @@
 MuloError                     exit code 1
 ├── EngineError               an engine could not be made or run
 │   ├── EngineUnavailable     its library is not installed
+│   │   └── UnsupportedVersion  a library, driver or GPU is one that mulo is not made for
 │   ├── EngineMismatch        the graph does not have the declared inputs and outputs
 │   ├── BuildError            a builder cannot compile a graph
 │   ├── EngineStale           a compiled engine is not of this bundle, builder or machine
@@ -14,7 +15,7 @@ MuloError                     exit code 1
 │   └── PromptError           the prompt cannot be encoded
 ├── BundleError               exit code 3: the bundle or checkpoint is refused
 │   └── CheckpointError       a checkpoint file is not what it should be
-├── ParityError               exit code 4: a graph differs from its reference
+├── ParityError               exit code 4: a graph differs from its reference, or a backend from another
 ├── Cancelled                 the caller cancelled the request
 ├── DeadlineExceeded          the request's deadline passed
 ├── Busy                      the queue is full; try again later
@@ -47,6 +48,7 @@ __all__ = [
     "PromptError",
     "RequestError",
     "ShapeError",
+    "UnsupportedVersion",
 ]
 
 
@@ -80,6 +82,10 @@ class EngineError(MuloError):
 
 class EngineUnavailable(EngineError):
     """The engine's library is not installed."""
+
+
+class UnsupportedVersion(EngineUnavailable):
+    """A library, the driver or the GPU is one that mulo is not made for."""
 
 
 class EngineMismatch(EngineError):
@@ -131,7 +137,7 @@ class CheckpointError(BundleError):
 
 
 class ParityError(MuloError):
-    """A graph differs from its reference by more than the tolerance."""
+    """A graph differs from its reference, or a backend from another, by more than the tolerance."""
 
     exit_code = 4
 

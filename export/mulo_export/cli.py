@@ -34,6 +34,7 @@ from mulo_export.options import CompileOptions, FamilyDefaults
 from mulo_export.report import build_progress, progress_bar, show_engines, show_inspection, show_parity, show_sizes
 from mulo_export.sources import (
     Sources,
+    read_reference_sources,
     read_source_ta_tok,
     read_source_tokenizer,
     read_source_transformer,
@@ -41,8 +42,6 @@ from mulo_export.sources import (
 )
 
 __all__ = ["main"]
-
-_TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
 
 
 @click.group(cls=CommandGroup, help=__doc__)
@@ -58,12 +57,7 @@ def main() -> None:
 @shared_options
 def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
-    folder = _shipped_weights() if weights is None else weights
-    tokenizer = read_source_tokenizer(folder / "vq.safetensors")
-    pixels = tokenizer.config.pixels_per_token
-    drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
-    target = read_source_transformer(folder / _TARGETS[int(ratio)], pixels_per_token=pixels)
-    sources = read_sources(drafter, target, tokenizer, folder / "prompt.safetensors")
+    sources = read_reference_sources(_shipped_weights() if weights is None else weights, int(ratio))
     _export(sources, REFERENCE[int(ratio)], settings)
 
 

@@ -140,6 +140,7 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
         calibration=given.get("calibration"),
         skip_parity=given["skip_parity"],
         force=given["force"],
+        examples=defaults.examples,
     )
 
 

@@ -14,6 +14,7 @@ from mulo_engines.errors import BuildError
 from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
 from mulo_engines.memory import MemoryPlan, available_memory
 from mulo_engines.signature import graph_signature
+from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
@@ -57,6 +58,7 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
 
     Raises:
         EngineUnavailable: the builder is not installed, or does not start on this machine.
+        UnsupportedVersion: mulo is not made for the builder's version, the GPU or its driver.
         BuildError: a graph is refused, or the bundle is in the form of another backend.
         EngineMismatch: a graph is not what the manifest says.
         OutOfMemory: the memory does not suffice; refused beforehand where that is known.
@@ -67,6 +69,8 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
     binding, manifest = load_binding(backend), bundle.manifest
     sizes = plan_sizes(manifest, options)
     gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
+    if gpu is not None:
+        check_gpu(gpu)
     workspace = None if gpu is None else _workspace(lane_plan(manifest, sizes), gpu)
     root = engines_root(bundle.path, options.engines)
     folder = set_folder(root, backend, binding.version, gpu)

@@ -75,13 +75,19 @@ def describe_bundle(
         rounding=rounding(sources.target.config),
         sampling=dict(options.sampling),
         mulo=dict(options.mulo),
-        prompt=None if sources.prompt is None else PromptRecord(kind="words", file=PROMPT_FILE),
+        prompt=_prompt(sources, options),
         files=tuple(files),
         graphs=tuple(_graph(name, _weight_roles(name, sources)) for name in GRAPHS),
         provenance=tuple(provenance),
         parity=() if parity is None else tuple(parity),
         parity_skipped=parity is None,
     )
+
+
+def _prompt(sources: Sources, options: ExportOptions) -> PromptRecord | None:
+    if sources.prompt is None:
+        return None
+    return PromptRecord(kind="words", file=PROMPT_FILE, examples=options.examples)
 
 
 def _condition(sources: Sources) -> ConditionRecord:

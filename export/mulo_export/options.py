@@ -18,10 +18,12 @@ class FamilyDefaults:
     Attributes:
         sampling: sampling parameters, by the names of the runtime's `Sampling`.
         mulo: switches of MuLo-SD, by the names of the runtime's `MuloSD`; those it leaves out are the runtime's own.
+        examples: prompts to begin with, for a family that reads words.
     """
 
     sampling: Mapping[str, float | int]
     mulo: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class ExportOptions:
         calibration: file of what enters the linear layers, which are then computed in codes; None keeps them out of it.
         skip_parity: publish without comparing the graphs with their references; recorded in the manifest.
         force: replace a bundle that is there already.
+        examples: prompts to begin with, for bundles that read words.
     """
 
     precision: Precision
@@ -45,6 +48,7 @@ class ExportOptions:
     calibration: Path | None = None
     skip_parity: bool = False
     force: bool = False
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,15 @@ __all__ = [
     "TaTok",
     "Tokenizer",
     "Transformer",
+    "read_reference_sources",
     "read_source_ta_tok",
     "read_source_tokenizer",
     "read_source_transformer",
     "read_sources",
 ]
+
+REFERENCE_TARGETS = {2: "target-64px.safetensors", 4: "target-128px.safetensors"}
+"""Files of the reference family's targets by ratio."""
 
 RATIOS = (2, 4)
 """Target tokens along one side for every drafter token, in the pairs that a bundle may hold."""
@@ -149,6 +153,23 @@ def read_sources(
             fix="give checkpoints of one family",
         )
     return sources
+
+
+def read_reference_sources(folder: Path, ratio: int) -> Sources:
+    """The small trained family that mulo ships.
+
+    Args:
+        folder: of the family's weights.
+        ratio: 2 for the target of 64 px, 4 for that of 128 px.
+
+    Raises:
+        CheckpointError: a file is missing or not what it should be.
+    """
+    tokenizer = read_source_tokenizer(folder / "vq.safetensors")
+    pixels = tokenizer.config.pixels_per_token
+    drafter = read_source_transformer(folder / "drafter-32px.safetensors", pixels_per_token=pixels)
+    target = read_source_transformer(folder / REFERENCE_TARGETS[ratio], pixels_per_token=pixels)
+    return read_sources(drafter, target, tokenizer, folder / "prompt.safetensors")
 
 
 def _model_faults(sources: Sources) -> Iterator[str]:

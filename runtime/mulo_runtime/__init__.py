@@ -9,11 +9,31 @@ result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
 from mulo_runtime.conditions import ClassId, Condition, Prompt, TaTokCodes, TextFeatures
 from mulo_runtime.decoders.job import Accept
 from mulo_runtime.defaults import default_method, default_sampling
-from mulo_runtime.events import Drafted, Event, RowsDone
-from mulo_runtime.meter import Usage
+from mulo_runtime.events import Drafted, Event, RowsDone, Verified
+from mulo_runtime.health import Health
+from mulo_runtime.lane_pool import Load
+from mulo_runtime.meter import Pass, Usage
 from mulo_runtime.pipeline import Pipeline
-from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR, method_name, method_settings
+from mulo_runtime.request import (
+    Done,
+    DraftPreview,
+    Request,
+    Result,
+    RowsPreview,
+    Statistics,
+    StreamEvent,
+    VerifiedPreview,
+)
+from mulo_runtime.settings import (
+    AutoRegressive,
+    Fallback,
+    Method,
+    MuloSD,
+    Sampling,
+    ZipAR,
+    method_name,
+    method_settings,
+)
 
 __all__ = [
     "Accept",
@@ -24,8 +44,12 @@ __all__ = [
     "DraftPreview",
     "Drafted",
     "Event",
+    "Fallback",
+    "Health",
+    "Load",
     "Method",
     "MuloSD",
+    "Pass",
     "Pipeline",
     "Prompt",
     "Request",
@@ -38,6 +62,8 @@ __all__ = [
     "TaTokCodes",
     "TextFeatures",
     "Usage",
+    "Verified",
+    "VerifiedPreview",
     "ZipAR",
     "default_method",
     "default_sampling",

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from mulo_runtime.prompt import WordPromptEncoder
 
-__all__ = ["ClassId", "Condition", "ConditionEncoder", "Prompt", "TaTokCodes", "TextFeatures"]
+__all__ = [
+    "ClassId",
+    "Condition",
+    "ConditionEncoder",
+    "Prompt",
+    "TaTokCodes",
+    "TextFeatures",
+    "example_condition",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +87,8 @@ class ConditionEncoder:
         return sorted(self._prompts.words) if self._prompts else ()
 
     def example(self) -> Condition:
-        """A condition that any request might have, to warm up with."""
-        if self._record.kind == "class":
-            return ClassId(0)
-        if self._record.kind == "ta_tok":
-            return TaTokCodes(np.zeros(self._record.length, np.int64))
-        size = (self._record.length, self._record.feature_size or 1)
-        return TextFeatures(np.zeros(size, np.float32), np.ones(size[0], np.bool_))
+        """A condition that any request might have."""
+        return example_condition(self._record)
 
     def encode(
         self, conditions: Sequence[Condition], guided: Mapping[str, bool]
@@ -125,6 +128,16 @@ class ConditionEncoder:
             raise _unsuitable(condition, "a prompt or text features", "--prompt or --condition")
         _check_features(condition, self._record)
         return condition.features, condition.mask
+
+
+def example_condition(record: ConditionRecord) -> Condition:
+    """A condition that any request to a bundle with this record might have."""
+    if record.kind == "class":
+        return ClassId(0)
+    if record.kind == "ta_tok":
+        return TaTokCodes(np.zeros(record.length, np.int64))
+    size = (record.length, record.feature_size or 1)
+    return TextFeatures(np.zeros(size, np.float32), np.ones(size[0], np.bool_))
 
 
 def _class_id(condition: Condition, record: ConditionRecord) -> int:

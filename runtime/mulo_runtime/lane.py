@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,12 @@ class Lane:
         upsampler, downsampler, decoder: the graphs around them.
         previewer: the decoder again, for whoever watches; its runs are not the request's.
         meter: what the engines did for the current request.
+        stepped: the monotonic time of the last pass, or of the lease before it.
         grid: rows and columns of the target's grid.
         draft_grid: rows and columns of the drafter's grid.
         ratio: rows of the target's grid for one of the drafter's.
         queries: the largest number of queries of one pass.
+        images: N, how many images are decoded together.
     """
 
     def __init__(
@@ -62,23 +65,26 @@ class Lane:
     ) -> None:
         self.meter = Meter()
         self._stream = stream
+        self.stepped = 0.0
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
         lengths = {name: engines[name].inputs["k_cache.0"].shape[2] for name in ("target", "drafter")}
         self._sizes = sizes = lane_sizes(manifest, methods, queries).with_slots(lengths)
         self.queries = sizes.queries
-        self._parts: LaneParts = (
-            HostParts(engines, manifest, sizes, images, self.meter)
-            if stream is None
-            else DeviceParts(engines, manifest, sizes, images, self.meter, stream)
-        )
-        self.target, self.drafter = self._parts.model("target"), self._parts.model("drafter")
-        self.upsampler = self._parts.grid_graph("upsampler", Scale(self.ratio), self.meter)
-        self.downsampler = self._parts.grid_graph("downsampler", Scale(1, self.ratio), self.meter)
-        self.decoder = self._parts.grid_graph("decoder", Scale(manifest.pixels_per_token), self.meter)
-        self.previewer = self._parts.grid_graph("decoder", Scale(manifest.pixels_per_token), Meter())
-        self._pool_k_max = manifest.pool_k_max
+        self.images = images
+        self._pool_k_max, self._pixels = manifest.pool_k_max, Scale(manifest.pixels_per_token)
+        parts = HostParts if stream is None else partial(DeviceParts, stream=stream)
+        self._make_parts: Callable[[], LaneParts] = partial(parts, engines, manifest, sizes, images, self.meter)
+        self._build()
+
+    def _build(self) -> None:
+        self._parts = parts = self._make_parts()
+        self.target, self.drafter = parts.model("target"), parts.model("drafter")
+        self.upsampler = parts.grid_graph("upsampler", Scale(self.ratio), self.meter)
+        self.downsampler = parts.grid_graph("downsampler", Scale(1, self.ratio), self.meter)
+        self.decoder = parts.grid_graph("decoder", self._pixels, self.meter)
+        self.previewer = parts.grid_graph("decoder", self._pixels, Meter())
 
     @property
     def nbytes(self) -> int:
@@ -112,7 +118,6 @@ class Lane:
                 )
             self.drafter.passes.configure(method.draft_sampling(sampling), pool_k=1)
         self.target.passes.configure(sampling, pool_k)
-        self.meter.clear()
 
     def attach(self) -> None:
         """Let this thread use the lane, which another may have used before."""
@@ -143,8 +148,22 @@ class Lane:
         if self._stream is not None:
             self._stream.close()
 
+    def rebuild(self) -> None:
+        """Free all buffers, after memory ran out, and allocate them anew.
+
+        Raises:
+            OutOfMemory: they do not fit any more; the lane cannot be used again.
+        """
+        self._parts.drain()
+        del self._parts, self.target, self.drafter, self.upsampler, self.downsampler, self.decoder, self.previewer
+        self._build()
+
     def reset(self) -> None:
-        """Make the lane as good as new after a request that did not end well."""
+        """Make the lane as good as new after a request that did not end well.
+
+        Raises:
+            DeviceFailed: the device is gone.
+        """
         self._parts.drain()
         self.target.reset()
         self.drafter.reset()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 
 from mulo_engines.engine import Call
 from mulo_engines.stream import Mark
 
-__all__ = ["Meter", "Usage"]
+__all__ = ["Meter", "Pass", "Usage"]
 
 
 @dataclass(slots=True)
@@ -39,17 +39,38 @@ class Usage:
         self.throttles += other.throttles
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run of an engine.
+
+    Attributes:
+        phase: what the decoder was doing.
+        engine: the engine's name.
+        queries: tokens or pictures that were fed, padding not counted.
+        start: when it started, in seconds of `time.perf_counter`.
+        seconds: how long it took.
+    """
+
+    phase: str
+    engine: str
+    queries: int
+    start: float
+    seconds: float
+
+
 class Meter:
     """Usage by phase and engine; cleared at the start of a request.
 
     Attributes:
         phase: what the decoder is doing; runs are booked under it.
+        on_pass: told of every run; must be quick.
     """
 
-    __slots__ = ("_usage", "phase")
+    __slots__ = ("_usage", "on_pass", "phase")
 
     def __init__(self) -> None:
         self.phase = ""
+        self.on_pass: Callable[[Pass], None] | None = None
         self._usage: dict[tuple[str, str], Usage] = {}
 
     def clear(self) -> None:
@@ -61,9 +82,12 @@ class Meter:
         usage = self._usage_of(engine)
         start = perf_counter()
         call.run()
-        usage.seconds += perf_counter() - start
+        seconds = perf_counter() - start
+        usage.seconds += seconds
         usage.passes += 1
         usage.queries += queries
+        if self.on_pass is not None:
+            self.on_pass(Pass(self.phase, engine, queries, start, seconds))
 
     def read_back(self, mark: Mark) -> None:
         """Wait for results of a device, and book it under "device" and the current phase."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self, TypeVar
 
 from mulo_engines.errors import RequestError
 
-__all__ = ["AutoRegressive", "Method", "MuloSD", "Sampling", "ZipAR", "method_name", "method_settings"]
+__all__ = ["AutoRegressive", "Fallback", "Method", "MuloSD", "Sampling", "ZipAR", "method_name", "method_settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,23 @@ class MuloSD:
 
 Method = AutoRegressive | ZipAR | MuloSD
 """A way to decode an image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Gives MuLo-SD up for a method without a drafter, where the drafter is of little use.
+
+    Attributes:
+        floor: the accepted share below which the image is begun anew, looked at after every verification.
+        method: how it is then decoded; its tokens are those that this method alone gives for the seed.
+    """
+
+    floor: float
+    method: ZipAR | AutoRegressive = field(default_factory=ZipAR)
+
+    def __post_init__(self) -> None:
+        _require("floor", self.floor, 0 <= self.floor <= 1, "0 to 1")
+
 
 _T = TypeVar("_T")
 _TOP_K_LIMIT = 3840

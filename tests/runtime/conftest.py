@@ -11,7 +11,7 @@ from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_runtime import Pipeline
-from mulo_runtime.pipeline import GRAPHS
+from mulo_runtime.engine_loading import GRAPHS
 from pipelines import ANY_METHOD, Faults, FaultyEngine, MakePipeline
 
 

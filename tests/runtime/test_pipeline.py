@@ -27,6 +27,7 @@ from mulo_runtime import (
     Done,
     DraftPreview,
     MuloSD,
+    Pass,
     Pipeline,
     Prompt,
     Request,
@@ -53,6 +54,20 @@ def test_a_seed_gives_the_same_image_whatever_ran_before(open_pipeline: MakePipe
         for other in METHODS:
             used.generate(request(99, other))
         assert same(used.generate(request(seed, method)), expected)
+
+
+def test_every_pass_of_an_image_is_told_in_order_and_only_to_who_asked(open_pipeline: MakePipeline) -> None:
+    pipeline, passes = open_pipeline(), list[Pass]()
+    (result,) = pipeline.generate_batch([request(3, MULO)], on_pass=passes.append)
+    told = len(passes)
+    assert [each.start for each in passes] == sorted(each.start for each in passes)
+    for name, usage in result.statistics.phases.items():
+        own = [each for each in passes if each.phase == name]
+        assert (len(own), sum(each.queries for each in own)) == (usage.passes, usage.queries)
+        assert sum(each.seconds for each in own) == pytest.approx(usage.seconds)
+    pipeline.generate(request(3, MULO))
+    list(pipeline.stream(request(3, MULO)))
+    assert len(passes) == told
 
 
 def test_a_request_without_a_seed_tells_the_one_it_drew(open_pipeline: MakePipeline) -> None:

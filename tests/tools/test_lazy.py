@@ -20,7 +20,19 @@ def group(module: str, attribute: str = "command") -> LazyGroup:
 
 def test_the_help_lists_every_command_with_its_summary() -> None:
     help_text = CliRunner().invoke(main, ["--help"]).stdout
-    for name in ("generate", "inspect", "bench", "bench-step", "bench-torch", "soak", "demo", "train"):
+    for name in (
+        "generate",
+        "inspect",
+        "bench",
+        "bench-step",
+        "bench-torch",
+        "profile",
+        "verify",
+        "gpu-check",
+        "soak",
+        "demo",
+        "train",
+    ):
         assert f"\n  {name} " in help_text
     assert "Make one image." in help_text
 
@@ -54,7 +66,7 @@ def test_an_unknown_command_is_wrong_usage() -> None:
     assert "No such command 'draw'" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["generate", "inspect", "demo", "train"])
+@pytest.mark.parametrize("name", ["generate", "inspect", "demo", "profile", "verify", "gpu-check", "train"])
 def test_every_command_explains_itself(mulo: RunMulo, name: str) -> None:
     result = mulo(name, "--help")
     assert result.exit_code == 0

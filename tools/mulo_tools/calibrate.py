@@ -17,7 +17,7 @@ from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from mulo_export.calibration import Calibration, RoleCalibration
 from mulo_runtime import AutoRegressive, ClassId, Condition, Method, Pipeline, Prompt, Request
-from mulo_runtime.pipeline import GRAPHS
+from mulo_runtime.engine_loading import GRAPHS
 from rich.console import Console
 from rich.progress import track
 

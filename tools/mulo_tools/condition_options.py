@@ -11,10 +11,12 @@ from zipfile import BadZipFile
 import click
 import numpy as np
 from mulo_engines.errors import RequestError
+from mulo_engines.manifest import ConditionRecord
 from mulo_runtime import ClassId, Condition, Prompt, TaTokCodes, TextFeatures
+from mulo_runtime.conditions import example_condition
 from numpy.typing import NDArray
 
-__all__ = ["chosen_condition", "condition_options", "read_condition"]
+__all__ = ["chosen_condition", "condition_options", "condition_or_example", "read_condition"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _UNREADABLE = (BadZipFile, EOFError, KeyError, NotImplementedError, OSError, ValueError, zlib.error)
@@ -44,6 +46,20 @@ def chosen_condition(prompt: str | None, class_id: int | None, condition: Path |
         return ClassId(class_id)
     assert condition is not None
     return read_condition(condition)
+
+
+def condition_or_example(
+    record: ConditionRecord, prompt: str | None, class_id: int | None, condition: Path | None
+) -> Condition:
+    """The one condition that is given, or where none is, an empty one that any bundle with this record takes.
+
+    Raises:
+        click.UsageError: several are given.
+        RequestError: the file is refused.
+    """
+    if prompt is None and class_id is None and condition is None:
+        return example_condition(record)
+    return chosen_condition(prompt, class_id, condition)
 
 
 def read_condition(path: Path) -> TextFeatures | TaTokCodes:

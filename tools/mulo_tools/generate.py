@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 from mulo_engines.manifest import MANIFEST_NAME, read_manifest
-from mulo_runtime import Done, DraftPreview, MuloSD, Pipeline, Request, Result
+from mulo_runtime import Done, DraftPreview, MuloSD, Pipeline, Request, Result, RowsPreview, VerifiedPreview
 
+from mulo_tools.backend_options import backend_options, chosen_backend
 from mulo_tools.condition_options import chosen_condition, condition_options
 from mulo_tools.method_options import chosen_method, chosen_sampling, method_options, sampling_options
 from mulo_tools.output import write_png
@@ -21,6 +22,7 @@ __all__ = ["generate_command"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_PREVIEW_NAMES = {DraftPreview: "draft", VerifiedPreview: "verified", RowsPreview: "rows"}
 
 
 @click.command("generate")
@@ -32,7 +34,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--preview-dir", type=_FOLDER, help="Folder for a PNG file of every intermediate image.")
 @click.option("--json", "as_json", is_flag=True, help="Print settings and statistics as JSON.")
 @click.option("--quiet", is_flag=True, help="Print nothing else.")
-@click.option("--threads", type=click.IntRange(0), default=0, show_default=True, help="0 takes every core.")
+@backend_options
 @click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Give up after this many seconds.")
 @sampling_options
 @method_options
@@ -47,7 +49,6 @@ def generate_command(
     preview_dir: Path | None,
     as_json: bool,
     quiet: bool,
-    threads: int,
     deadline: float | None,
     method: str,
     **flags: Any,
@@ -56,16 +57,16 @@ def generate_command(
 
     What is not given is as the bundle's defaults have it; see `mulo inspect`.
     """
-    manifest = read_manifest(bundle / MANIFEST_NAME)
+    manifest, backend = read_manifest(bundle / MANIFEST_NAME), chosen_backend(flags)
     decoding = chosen_method(manifest, method, flags)
     if overlay and not isinstance(decoding, MuloSD):
         raise click.UsageError(f"--overlay needs --method mulo-sd; {method} has no accept map")
     shown = chosen_condition(prompt, class_id, condition)
     request = Request(shown, seed, decoding, chosen_sampling(manifest, flags), deadline)
-    with Pipeline.open(bundle, threads=threads, methods=[decoding]) as pipeline:
+    with Pipeline.open(bundle, methods=[decoding], **backend) as pipeline:
         with ImageProgress(manifest.target.rows, quiet=quiet) as progress:
             result = _generate(pipeline, request, progress, preview_dir)
-        description = describe_image(pipeline.bundle, shown, result, threads)
+        description = describe_image(pipeline.bundle, shown, result, backend["threads"])
     write_png(out, result.image, png_text(description))
     if overlay:
         write_png(overlay, accept_overlay(result.image, result.accept_map))
@@ -82,8 +83,7 @@ def _generate(pipeline: Pipeline, request: Request, progress: ImageProgress, pre
         if isinstance(event, Done):
             return event.result
         progress.show(event)
-        name = "draft" if isinstance(event, DraftPreview) else "rows"
-        write_png(preview_dir / f"{name}-{event.rows:04}.png", event.image)
+        write_png(preview_dir / f"{_PREVIEW_NAMES[type(event)]}-{event.rows:04}.png", event.image)
     raise AssertionError("a stream ends with Done")
 
 

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
+
+from mulo_tools.drawing import PALE_INK, PAPER, Colour, font, write
 
 __all__ = ["Panel", "Row", "Sheet", "draw_sheet"]
 
-Colour = tuple[int, int, int]
-
-_PAPER: Colour = (250, 249, 246)
-_INK: Colour = (32, 34, 38)
-_PALE_INK: Colour = (112, 116, 122)
 _PANEL = 256
 _GAP = 20
 _MARGIN = 36
@@ -62,12 +59,12 @@ def draw_sheet(sheet: Sheet) -> NDArray[np.uint8]:
     header = _MARGIN + _TITLE + 10 + _SMALL + 2 * _GAP + _TEXT + _GAP
     height = header + len(sheet.rows) * _row_height() + _TEXT + _MARGIN
     width = 2 * _MARGIN + len(sheet.columns) * (_PANEL + _GAP) - _GAP
-    canvas = Image.new("RGB", (width, height), _PAPER)
+    canvas = Image.new("RGB", (width, height), PAPER)
     draw = ImageDraw.Draw(canvas)
-    _write(draw, (_MARGIN, _MARGIN), sheet.title, _TITLE)
-    _write(draw, (_MARGIN, _MARGIN + _TITLE + 10), sheet.subtitle, _SMALL, _PALE_INK)
+    write(draw, (_MARGIN, _MARGIN), sheet.title, _TITLE)
+    write(draw, (_MARGIN, _MARGIN + _TITLE + 10), sheet.subtitle, _SMALL, PALE_INK)
     for column, name in enumerate(sheet.columns):
-        _write(draw, (_left(column), header - _TEXT - _GAP), name, _TEXT)
+        write(draw, (_left(column), header - _TEXT - _GAP), name, _TEXT)
     for index, row in enumerate(sheet.rows):
         _draw_row(canvas, draw, header + index * _row_height(), row)
     _draw_legend(draw, height - _MARGIN - _SMALL, sheet.legend)
@@ -83,25 +80,17 @@ def _left(column: int) -> int:
 
 
 def _draw_row(canvas: Image.Image, draw: ImageDraw.ImageDraw, top: int, row: Row) -> None:
-    _write(draw, (_MARGIN, top), row.title, _TEXT, _PALE_INK)
+    write(draw, (_MARGIN, top), row.title, _TEXT, PALE_INK)
     top += _TEXT + 12
     for column, panel in enumerate(row.panels):
         picture = Image.fromarray(panel.image).resize((_PANEL, _PANEL), Image.Resampling.NEAREST)
         canvas.paste(picture, (_left(column), top))
-        _write(draw, (_left(column), top + _PANEL + 6), panel.note, _SMALL, _PALE_INK)
+        write(draw, (_left(column), top + _PANEL + 6), panel.note, _SMALL, PALE_INK)
 
 
 def _draw_legend(draw: ImageDraw.ImageDraw, top: int, legend: Sequence[tuple[Colour, str]]) -> None:
     left = _MARGIN
     for colour, text in legend:
         draw.rectangle((left, top + 1, left + _SMALL, top + 1 + _SMALL), fill=colour)
-        _write(draw, (left + _SMALL + 8, top), text, _SMALL, _PALE_INK)
-        left += _SMALL + 8 + round(_font(_SMALL).getlength(text)) + 2 * _GAP
-
-
-def _write(draw: ImageDraw.ImageDraw, place: tuple[int, int], text: str, size: int, colour: Colour = _INK) -> None:
-    draw.text(place, text, fill=colour, font=_font(size))
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)
+        write(draw, (left + _SMALL + 8, top), text, _SMALL, PALE_INK)
+        left += _SMALL + 8 + round(font(_SMALL).getlength(text)) + 2 * _GAP

@@ -14,7 +14,7 @@ from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.weights import TYPE_BYTES, TensorEntry, write_tensors
 from numpy.typing import NDArray
 
-__all__ = ["PRESETS", "Preset", "preset_config", "write_random_checkpoint"]
+__all__ = ["PRESETS", "Preset", "preset_config", "write_random_checkpoint", "write_random_tensors"]
 
 _VOCABULARY = 16384
 _CLASSES = 1000
@@ -65,24 +65,47 @@ def preset_config(name: str, *, text: bool, grid: int) -> TransformerConfig:
 def write_random_checkpoint(
     path: Path, config: TransformerConfig, *, dtype: str = "F32", sparse: bool = False, seed: int = 0
 ) -> None:
-    """Write a LlamaGen checkpoint of random weights, one tensor in memory at a time.
-
-    The weights repeat one block of normal numbers, scaled by their fan-in: as good as any for time and memory, not
-    for statistics.
+    """Write a transformer's checkpoint of random weights; see `write_random_tensors`.
 
     Args:
         path: the safetensors file, which must not exist.
         config: the model.
         dtype: F32, F16 or BF16.
         sparse: leave the weights a hole of zeros, which takes no disk and no time.
+        seed: of the weights.
+    """
+    metadata = {"n_head": str(config.heads), "grid": str(config.grid)}
+    if config.condition == "ta_tok":
+        metadata = {"n_head": str(config.heads), "cls_token_num": str(config.prefix)}
+    write_random_tensors(path, transformer_shapes(config), metadata, dtype=dtype, sparse=sparse, seed=seed)
+
+
+def write_random_tensors(
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    metadata: Mapping[str, str],
+    *,
+    dtype: str = "F32",
+    sparse: bool = False,
+    seed: int = 0,
+) -> None:
+    """Write random weights, one tensor in memory at a time.
+
+    The weights repeat one block of normal numbers, scaled by their fan-in: as good as any for time and memory, not
+    for statistics.
+
+    Args:
+        path: the safetensors file, which must not exist.
+        shapes: of the tensors by name.
+        metadata: of the file.
+        dtype: F32, F16 or BF16.
+        sparse: leave the weights a hole of zeros, which takes no disk and no time.
         seed: of the block.
     """
-    shapes = transformer_shapes(config)
     entries = {name: _entry(dtype, shape) for name, shape in shapes.items()}
     block = np.random.default_rng(seed).standard_normal(_BLOCK, np.float32)
     weights = (_weight(block, shape, dtype) for shape in shapes.values())
-    metadata = {"n_head": str(config.heads), "grid": str(config.grid)}
-    written = write_tensors(path, entries, () if sparse else weights, metadata, _ignore)
+    written = write_tensors(path, entries, () if sparse else weights, dict(metadata), _ignore)
     if sparse:
         os.truncate(path, written.size + sum(entry.size for entry in entries.values()))
 

@@ -10,7 +10,9 @@ from mulo_engines.cuda.stream import CudaDevice
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineUnavailable
 from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_provider
+from mulo_engines.onnxruntime.engine import VERSION
 from mulo_engines.stream import Stream
+from mulo_engines.supported import check_gpu, check_version
 from mulo_engines.tensorrt.gpu import detect_gpu
 
 __all__ = ["OnnxRuntimeCudaBackend"]
@@ -26,14 +28,18 @@ class OnnxRuntimeCudaBackend(Backend):
 
     Raises:
         EngineUnavailable: ONNX Runtime is not installed or cannot load its CUDA provider, or there is no such GPU.
+        UnsupportedVersion: mulo is not made for ONNX Runtime, the GPU or its driver.
     """
 
     on_device: ClassVar[bool] = True
 
     def __init__(self, device: int = 0) -> None:
         require_provider()
-        if detect_gpu(device) is None:
+        gpu = detect_gpu(device)
+        if gpu is None:
             raise EngineUnavailable("backend 'onnxruntime-cuda' found no GPU", found=f"no GPU number {device}")
+        check_version("onnxruntime", VERSION)
+        check_gpu(gpu)
         self._index, self._device = device, CudaDevice(device)
         self._queue = self._device.new_stream()
 

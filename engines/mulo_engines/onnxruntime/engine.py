@@ -21,7 +21,9 @@ except ImportError as error:
         "ONNX Runtime is not installed", fix="pip install 'mulo[cpu]', or 'mulo[gpu]' on a machine with an NVIDIA GPU"
     ) from error
 
-__all__ = ["OnnxRuntimeEngine", "node_spec", "session_failure", "session_options"]
+__all__ = ["VERSION", "OnnxRuntimeEngine", "node_spec", "session_failure", "session_options"]
+
+VERSION: str = ort.__version__
 
 _FATAL = 4
 """Log severity: every failure is raised as an exception, so that nothing less needs to be printed."""
@@ -57,7 +59,14 @@ class OnnxRuntimeEngine(Engine):
 
     @classmethod
     def load(
-        cls, path: Path, *, name: str, threads: int = 0, spinning: bool = True, packed: bool = True
+        cls,
+        path: Path,
+        *,
+        name: str,
+        threads: int = 0,
+        spinning: bool = True,
+        packed: bool = True,
+        trace: Path | None = None,
     ) -> OnnxRuntimeEngine:
         """Load the graph at `path`.
 
@@ -68,6 +77,7 @@ class OnnxRuntimeEngine(Engine):
             spinning: whether idle threads wait actively, which is faster unless the cores are shared.
             packed: whether matrices are packed in memory of the engine; without, it loads at once and needs no memory
                 for them, which suits few passes.
+            trace: where to write how long every node took, which `end_trace` ends; the path gets a suffix.
 
         Raises:
             EngineError: ONNX Runtime refuses the graph or its weights.
@@ -78,6 +88,8 @@ class OnnxRuntimeEngine(Engine):
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
         options.add_session_config_entry("session.disable_prepacking", str(int(not packed)))
+        if trace is not None:
+            options.enable_profiling, options.profile_file_prefix = True, str(trace)
         try:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -92,6 +104,19 @@ class OnnxRuntimeEngine(Engine):
             return dict(zip(self.outputs, session.run(list(self.outputs), dict(inputs)), strict=True))
         except Exception as error:
             raise session_failure(error, f"{self.name}: the graph failed") from error
+
+    def end_trace(self) -> Path:
+        """Stop tracing, and give the file that was written; the engine was loaded to be traced."""
+        return Path(self._open_session().end_profiling())
+
+    @property
+    def session(self) -> ort.InferenceSession:
+        """The session itself, for libraries that measure it.
+
+        Raises:
+            EngineError: the engine was closed.
+        """
+        return self._open_session()
 
     def close(self) -> None:
         """See `Engine.close`."""

@@ -12,6 +12,7 @@ from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineUnavailable
 from mulo_engines.signature import graph_signature
 from mulo_engines.stream import Stream
+from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.engine import PlanRuntime
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
@@ -30,6 +31,7 @@ class TensorRtBackend(Backend):
 
     Raises:
         EngineUnavailable: the library is not installed, or there is no such GPU.
+        UnsupportedVersion: mulo is not made for the library, the GPU or its driver.
     """
 
     on_device: ClassVar[bool] = True
@@ -43,6 +45,7 @@ class TensorRtBackend(Backend):
                 found=f"no GPU number {device}, or no driver",
                 fix="install NVIDIA's driver, give another --device, or use --backend onnxruntime",
             )
+        check_gpu(gpu)
         self._gpu, self._device = gpu, CudaDevice(device)
         self._runtime = PlanRuntime(self._binding, self._device)
         self._sets: dict[Path, EngineSet] = {}

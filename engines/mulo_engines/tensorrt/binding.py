@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from mulo_engines.errors import EngineUnavailable
+from mulo_engines.supported import check_version
 
 __all__ = ["BUILDERS", "Binding", "load_binding"]
 
@@ -36,6 +37,7 @@ def load_binding(backend: str) -> Binding:
 
     Raises:
         EngineUnavailable: there is no such builder, or its library is not installed or cannot be loaded.
+        UnsupportedVersion: mulo is not made for its version.
     """
     if backend not in BUILDERS:
         raise EngineUnavailable("there is no such builder", found=backend, expected=", ".join(BUILDERS))
@@ -45,4 +47,5 @@ def load_binding(backend: str) -> Binding:
         raise EngineUnavailable(
             f"the library of backend {backend!r} cannot be imported", found=error, fix=f"pip install 'mulo[{backend}]'"
         ) from error
+    check_version(backend, library.__version__)
     return Binding(backend, library, library.__version__, caches_timings=backend == "tensorrt")

@@ -8,6 +8,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 from numpy.typing import NDArray
 
@@ -80,7 +81,7 @@ class TensorRtEngine(Engine):
         self.scratch = max(plan.scratch)
         runtime.device.reserve_scratch(self.scratch)
         self._contexts: dict[tuple[int, int], _Context] = {}
-        self._calls: list[_TensorRtCall] = []
+        self._calls: WeakSet[_TensorRtCall] = WeakSet()
         self._once: OccasionalRuns | None = None
         self._lock = Lock()
 
@@ -97,9 +98,8 @@ class TensorRtEngine(Engine):
     def close(self) -> None:
         """See `Engine.close`: calls first, then contexts, then the plan."""
         with self._lock:
-            for call in self._calls:
+            for call in tuple(self._calls):
                 call.release()
-            self._calls.clear()
             self._contexts.clear()
             self._engine = None
         if self._once is not None:
@@ -117,7 +117,7 @@ class TensorRtEngine(Engine):
         shapes = {name: arrays[name].shape for name in self.inputs}
         with self._lock:
             call = _TensorRtCall(self.name, self._context(stream, self._profile(shapes)), stream, shapes, arrays)
-            self._calls.append(call)
+            self._calls.add(call)
         return call
 
     def _context(self, stream: CudaStream, profile: int) -> _Context:

@@ -59,6 +59,7 @@ class Outcome:
         drafted: tokens drawn by the drafter, per image.
         verified: candidates verified, per image.
         accepted: candidates accepted; [N].
+        mass: the target's pooled mass of the candidates, summed; [N].
         resampled: tokens drawn by the target in place of a candidate; [N].
     """
 
@@ -69,6 +70,7 @@ class Outcome:
     verified: int = 0
     accepted: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     resampled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    mass: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def blank(cls, images: int, tokens: int) -> Outcome:
@@ -78,6 +80,7 @@ class Outcome:
             np.zeros((images, tokens), np.uint8),
             accepted=np.zeros(images, np.int64),
             resampled=np.zeros(images, np.int64),
+            mass=np.zeros(images),
         )
 
     @property

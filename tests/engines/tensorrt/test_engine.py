@@ -13,7 +13,8 @@ import pytest
 import tensorrt_rtx
 from bundles import tiny_bundle
 from mulo_engines.errors import EngineError, EngineMismatch, RequestError, ShapeError
-from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR
+from mulo_runtime import AutoRegressive, MuloSD, Pipeline, Prompt, Request, ZipAR
+from PIL import Image
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, Runtime
 from stub_driver import OnStubDriver
@@ -136,3 +137,25 @@ def test_a_gpu_that_has_too_little_memory_is_refused_before_anything_is_loaded(
 def test_without_a_gpu_the_backend_says_so(bundle: Path, on_stub_driver: OnStubDriver) -> None:
     error = on_stub_driver(device_tasks.without_gpu, bundle, COUNT=0)
     assert re.search(r"(?s)'tensorrt-rtx' found no GPU.*--backend onnxruntime", str(error))
+
+
+def test_the_command_line_draws_by_plans_the_image_that_the_host_draws(
+    bundle: Path, on_stub_driver: OnStubDriver, tmp_path: Path
+) -> None:
+    code, output = on_stub_driver(device_tasks.generate, bundle, tmp_path / "image.png")
+    assert code == 0, output
+    with Pipeline.open(bundle, threads=1) as host, Image.open(tmp_path / "image.png") as image:
+        expected = host.generate(Request(Prompt("red circle"), seed=3)).image
+        assert np.array_equal(np.asarray(image), expected)
+
+
+def test_plans_are_compared_with_the_host_graph_by_graph_and_token_by_token(
+    bundle: Path, on_stub_driver: OnStubDriver
+) -> None:
+    code, output = on_stub_driver(device_tasks.verify, bundle)
+    assert code == 0, output
+
+
+def test_a_gpu_that_is_too_old_is_refused(bundle: Path, on_stub_driver: OnStubDriver) -> None:
+    error = on_stub_driver(device_tasks.without_gpu, bundle, CC="7.5")
+    assert re.search(r"(?s)not made for this version of GPU.*7\.5.*>=8\.0", str(error))

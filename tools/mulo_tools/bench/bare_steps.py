@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from mulo_engines.backend import Backend
 from mulo_engines.buckets import slot_bucket
 from mulo_engines.bundle import Bundle
-from mulo_engines.engine import Call, Engine, TensorSpec
-from numpy.typing import NDArray
+from mulo_engines.engine import Call, Engine
+from mulo_engines.manifest import Manifest
+from mulo_engines.signature import graph_signature
+
+from mulo_tools.blank_buffers import blank_buffers
 
 __all__ = ["BareSteps"]
 
@@ -30,12 +32,12 @@ class BareSteps:
         manifest = bundle.manifest
         self._target, self._sampler = (backend.load(bundle, name) for name in ("target", "sampler"))
         halves = 2 if manifest.sampling.get("guidance_scale", 1) > 1 else 1
-        logits = np.zeros((halves, 1, manifest.vocabulary), np.float32)
-        self._draw = _bind(self._sampler, {"B": halves, "N": 1, "R": 1}, logits)
+        self._logits = np.zeros((halves, 1, manifest.vocabulary), np.float32)
+        self._draw = self._bind(manifest, self._sampler, {"B": halves, "N": 1, "R": 1})
         tokens = manifest.target.rows * manifest.target.cols
         lengths = [slot_bucket(manifest.condition.length + token, sys.maxsize) for token in range(1, tokens)]
         sizes = {"B": halves, "M": 1, "C": 0, "Q": 1, "T": 1, "R": 1}
-        calls = {slots: _bind(self._target, {**sizes, "S": slots}, logits) for slots in sorted(set(lengths))}
+        calls = {slots: self._bind(manifest, self._target, {**sizes, "S": slots}) for slots in sorted(set(lengths))}
         self._passes: list[Call] = [calls[slots] for slots in lengths]
 
     @property
@@ -57,20 +59,7 @@ class BareSteps:
         self._target.close()
         self._sampler.close()
 
-
-def _bind(engine: Engine, sizes: dict[str, int], logits: NDArray[np.float32]) -> Call:
-    """Bind blank buffers of `sizes`; `logits` passes from one engine to the other, the cache is updated in place."""
-    buffers = {spec.name: _blank(spec, sizes) for spec in engine.inputs.values()}
-    for spec in engine.outputs.values():
-        source = spec.name.replace("_cache_out.", "_cache.")
-        buffers[spec.name] = buffers[source] if source in buffers else _blank(spec, sizes)
-    return engine.bind({**buffers, "logits": logits})
-
-
-def _blank(spec: TensorSpec, sizes: dict[str, int]) -> NDArray[Any]:
-    """Ones, in memory of their own as a used cache is; zeros for indices, of which zero is always a valid one."""
-    shape = [size if isinstance(size, int) else sizes[size] for size in spec.shape]
-    return np.zeros(shape, spec.dtype) if spec.name in _INDICES else np.ones(shape, spec.dtype)
-
-
-_INDICES = frozenset({"token_ids", "position_ids", "write_index", "logit_rows", "candidate_ids", "top_k"})
+    def _bind(self, manifest: Manifest, engine: Engine, sizes: dict[str, int]) -> Call:
+        """Bind blank buffers of `sizes`; the logits pass from one engine to the other."""
+        buffers = blank_buffers(graph_signature(manifest, engine.name), sizes)
+        return engine.bind({**buffers, "logits": self._logits})

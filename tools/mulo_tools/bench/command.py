@@ -19,13 +19,14 @@ from mulo_tools.bench.cases import SPLITS, Case, cases_of
 from mulo_tools.bench.methods import chosen_methods
 from mulo_tools.bench.profile import profile_table
 from mulo_tools.bench.reconstruction import reconstruction_textures
-from mulo_tools.bench.report import Report, describe_machine, write_report
+from mulo_tools.bench.report import Report, write_report
 from mulo_tools.bench.rows import MINIMUM_TEXTURES, make_row
 from mulo_tools.bench.scoring import Scored, ScorerSettings, split_work
 from mulo_tools.bench.store import ScoreStore
 from mulo_tools.bench.table import report_table
 from mulo_tools.bench.timing import Timed, time_methods
 from mulo_tools.bench.workers import score_all
+from mulo_tools.machine import describe_machine
 from mulo_tools.record import bundle_digest
 
 __all__ = ["bench_command"]

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from mulo_tools.machine import Machine
 from mulo_tools.output import replacing
 
-__all__ = ["Machine", "Report", "Row", "describe_machine", "read_report", "write_report"]
+__all__ = ["Report", "Row", "read_report", "write_report"]
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Machine(_Record):
-    """Where a bench ran.
-
-    Attributes:
-        processor: its model.
-        cores: cores of the machine.
-        threads: threads of a timed engine call.
-        system: operating system and architecture.
-        python: version.
-        onnxruntime: version.
-    """
-
-    processor: str
-    cores: int
-    threads: int
-    system: str
-    python: str
-    onnxruntime: str
 
 
 class Row(_Record):
@@ -97,19 +75,6 @@ class Report(_Record):
     rows: tuple[Row, ...]
 
 
-def describe_machine(threads: int) -> Machine:
-    """This machine."""
-    cores = os.cpu_count() or 1
-    return Machine(
-        processor=_processor(),
-        cores=cores,
-        threads=threads or cores,
-        system=f"{platform.system()} {platform.machine()}",
-        python=platform.python_version(),
-        onnxruntime=version("onnxruntime"),
-    )
-
-
 def write_report(report: Report, path: Path) -> None:
     """Write `report` as JSON; the file appears whole or not at all."""
     with replacing(path) as partial:
@@ -119,11 +84,3 @@ def write_report(report: Report, path: Path) -> None:
 def read_report(path: Path) -> Report:
     """Read what `write_report` wrote."""
     return Report.model_validate_json(path.read_bytes())
-
-
-def _processor() -> str:
-    """The processor's model as Linux tells it, else as Python does."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.processor() or platform.machine())

@@ -1,0 +1,1 @@
+"""One command that tells whether a machine runs mulo, and how fast: `mulo gpu-check`."""

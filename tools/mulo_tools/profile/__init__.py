@@ -1,0 +1,1 @@
+"""Measures what the graphs of a bundle and its decoding loop take, beside what the machine could do: `mulo profile`."""
