@@ -183,6 +183,24 @@ def test_the_installed_command_leaves_with_the_errors_exit_code(checkpoints: Che
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("backends", "form"),
+    [
+        ([], "int4"),
+        (["onnxruntime"], "int4"),
+        (["tensorrt"], "int4-tensorrt"),
+        (["onnxruntime", "tensorrt-rtx"], "int4-tensorrt"),
+    ],
+)
+def test_integers_are_in_the_form_that_all_backends_read(
+    checkpoints: Checkpoints, backends: list[str], form: str
+) -> None:
+    options = [option for name in backends for option in ("--backend", name)]
+    result = _export(checkpoints, "--precision", "int4", "--dry-run", *options)
+    assert result.exit_code == 0, result.output
+    assert f"{form}, ratio 2" in result.stderr
+
+
 _WITHOUT_ONNX = "import sys; sys.modules['onnx'] = None; from mulo_export import cli; cli.main(sys.argv[1:])"
 
 
