@@ -18,6 +18,9 @@ Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mul
 
 _COMMANDS = {
     "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "encode-text": LazyCommand(
+        "mulo_tools.text.command", "encode_text_group", "Make the condition of published models from a prompt.", "text"
+    ),
     "inspect": LazyCommand("mulo_tools.inspect", "inspect_command", "Show what a bundle holds and needs."),
     "bench": LazyCommand(
         "mulo_tools.bench.command", "bench_command", "Measure quality and time of every method.", "cpu,export,bench"
