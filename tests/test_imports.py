@@ -27,7 +27,7 @@ MAY_IMPORT = {
 EVERYWHERE = {"numpy", "safetensors", "click", "rich", "PIL"}
 ONLY_IN = {
     "onnx": ["mulo_export.graphs.builder"],
-    "onnxruntime": ["mulo_engines.onnxruntime.engine", "mulo_export.quantize"],
+    "onnxruntime": ["mulo_engines.onnxruntime.engine"],
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",

@@ -30,22 +30,20 @@ class PrecisionTraits:
     Attributes:
         weight_type: safetensors type of the floating-point weights.
         cache_type: numpy's name for the type of activations and caches.
-        linear_bytes: bytes that one weight of a linear layer takes, its share of the scales included.
-        quantized: whether ONNX Runtime's quantizer rewrites the graph's linear layers.
+        quantized: whether linear layers hold integers and scales.
         tolerance: largest relative error of a transformer's logits and caches, ||a - b|| / ||b||, against float32.
     """
 
     weight_type: str
     cache_type: CacheType
-    linear_bytes: float
     quantized: bool
     tolerance: float
 
 
 PRECISIONS: Mapping[Precision, PrecisionTraits] = {
-    Precision.FP32: PrecisionTraits("F32", "float32", 4, False, 1e-4),
-    Precision.BF16: PrecisionTraits("BF16", "bfloat16", 2, False, 5e-2),
-    Precision.FP16: PrecisionTraits("F16", "float16", 2, False, 1e-2),
-    Precision.INT8: PrecisionTraits("F32", "float32", 1, True, 0.2),
-    Precision.INT4: PrecisionTraits("F32", "float32", 0.5 + 4 / 32, True, 0.5),
+    Precision.FP32: PrecisionTraits("F32", "float32", False, 1e-4),
+    Precision.BF16: PrecisionTraits("BF16", "bfloat16", False, 5e-2),
+    Precision.FP16: PrecisionTraits("F16", "float16", False, 1e-2),
+    Precision.INT8: PrecisionTraits("F32", "float32", True, 0.2),
+    Precision.INT4: PrecisionTraits("F32", "float32", True, 0.5),
 }

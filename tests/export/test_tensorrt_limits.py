@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from bundles import vq_tensors
 from mulo_export.checkpoints.tensor_file import read_tensor_file
 from mulo_export.checkpoints.vq import read_vq
-from mulo_export.graphs.builder import Model
 from mulo_export.graphs.decoder import decoder_graph
 from mulo_export.graphs.sampler import sampler_graph
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
@@ -25,7 +25,7 @@ UINT8, INT64 = 2, 7
 
 
 @pytest.fixture(params=["sampler", "sampler_full", "upsampler", "downsampler", "decoder"])
-def model(request: pytest.FixtureRequest, tmp_path: Path) -> Model:
+def model(request: pytest.FixtureRequest, tmp_path: Path) -> onnx.ModelProto:
     """Every graph of this family, the samplers for the largest published vocabulary."""
     if request.param.startswith("sampler"):
         return sampler_graph(np.zeros((16384, 4), np.int64), full=request.param == "sampler_full").model()
@@ -48,19 +48,19 @@ def _graphs(graph: Any) -> Iterator[Any]:
             yield from _graphs(branch)
 
 
-def test_no_operator_is_one_that_is_refused(model: Model) -> None:
+def test_no_operator_is_one_that_is_refused(model: onnx.ModelProto) -> None:
     used = {node.op_type for graph in _graphs(model.graph) for node in graph.node}
     assert used
     assert not used & REFUSED
 
 
-def test_no_branch_or_loop_lies_within_another(model: Model) -> None:
+def test_no_branch_or_loop_lies_within_another(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         for branch in _branches(node):
             assert not {inner.op_type for inner in branch.node} & CONTROL_FLOW
 
 
-def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(model: Model) -> None:
+def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(model: onnx.ModelProto) -> None:
     for graph in _graphs(model.graph):
         whole = [tensor for tensor in graph.initializer if tensor.data_type == INT64]
         constants = {tensor.name: np.frombuffer(tensor.raw_data, np.int64) for tensor in whole}
@@ -69,13 +69,15 @@ def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(mode
                 assert constants[node.input[1]] <= LONGEST_SORT
 
 
-def test_no_image_is_resized_with_antialiasing_and_nothing_is_scattered_with_a_reduction(model: Model) -> None:
+def test_no_image_is_resized_with_antialiasing_and_nothing_is_scattered_with_a_reduction(
+    model: onnx.ModelProto,
+) -> None:
     for graph in _graphs(model.graph):
         for node in graph.node:
             assert not {"antialias", "reduction"} & {attribute.name for attribute in node.attribute}
 
 
-def test_eight_bit_values_appear_only_at_an_output(model: Model) -> None:
+def test_eight_bit_values_appear_only_at_an_output(model: onnx.ModelProto) -> None:
     outputs = {value.name for value in model.graph.output}
     for graph in _graphs(model.graph):
         for node in graph.node:

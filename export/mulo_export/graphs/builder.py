@@ -16,12 +16,8 @@ __all__ = [
     "OPSET",
     "RECORD_TYPES",
     "GraphBuilder",
-    "Model",
     "Value",
     "check_model",
-    "initializers",
-    "load_model",
-    "save_model",
     "signature",
     "with_fixed_sizes",
 ]
@@ -30,8 +26,6 @@ OPSET = 24
 _IR_VERSION = 11
 Value = str
 """A value of a graph, known by its name."""
-Model = onnx.ModelProto
-"""A finished model."""
 
 _TYPES = {
     "float32": onnx.TensorProto.FLOAT,
@@ -40,15 +34,11 @@ _TYPES = {
     "int64": onnx.TensorProto.INT64,
     "int32": onnx.TensorProto.INT32,
     "uint8": onnx.TensorProto.UINT8,
+    "int4": onnx.TensorProto.INT4,
     "bool": onnx.TensorProto.BOOL,
 }
-RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "U8": "uint8"}
 """The type that a graph has for a safetensors type."""
-_RAW_TYPES: Mapping[int, str] = {
-    onnx.TensorProto.FLOAT: "F32",
-    onnx.TensorProto.INT8: "I8",
-    onnx.TensorProto.INT64: "I64",
-}
 
 
 class GraphBuilder:
@@ -78,10 +68,15 @@ class GraphBuilder:
         tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(data).reshape(data.shape))
         return self._store(tensor)
 
-    def weight(self, record: TensorRecord, location: str, shape: Sequence[int] | None = None) -> Value:
-        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory."""
+    def weight(
+        self, record: TensorRecord, location: str, shape: Sequence[int] | None = None, dtype: str | None = None
+    ) -> Value:
+        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory.
+
+        Its shape and type are the record's, unless others are given that its bytes are to be taken for.
+        """
         if record.name not in self._initializers:
-            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[RECORD_TYPES[record.dtype]])
+            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[dtype or RECORD_TYPES[record.dtype]])
             tensor.dims.extend(record.shape if shape is None else shape)
             _leave_outside(tensor, record, location)
             self._initializers[record.name] = tensor
@@ -134,11 +129,6 @@ class GraphBuilder:
         return tensor.name
 
 
-def load_model(path: Path) -> Model:
-    """The model at `path` with all its weights in memory."""
-    return onnx.load(path)
-
-
 def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
     """The model at `path`, serialised without its weights, with numbers for the symbolic dimensions `sizes`."""
     model = onnx.load(path, load_external_data=False)
@@ -147,20 +137,6 @@ def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
     return bytes(model.SerializeToString(deterministic=True))
-
-
-def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:
-    """Write `model` to `path`; the values of the initializers in `records` are left in the file `location`."""
-    for tensor in model.graph.initializer:
-        if tensor.name in records:
-            _leave_outside(tensor, records[tensor.name], location)
-    path.write_bytes(model.SerializeToString(deterministic=True))
-
-
-def initializers(model: Model) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Type, shape and bytes of every initializer that a node reads; two 4-bit values share a byte."""
-    read = {name for node in model.graph.node for name in node.input}
-    return {tensor.name: _content(tensor) for tensor in model.graph.initializer if tensor.name in read}
 
 
 def check_model(path: Path) -> None:
@@ -187,15 +163,7 @@ def _declaration(declared: onnx.TypeProto.Tensor) -> tuple[str, tuple[int | str,
     return dtype, tuple(dims)
 
 
-def _content(tensor: onnx.TensorProto) -> tuple[str, tuple[int, ...], bytes]:
-    raw = tensor.raw_data if tensor.HasField("raw_data") else onnx.numpy_helper.to_array(tensor).tobytes()
-    return _RAW_TYPES.get(tensor.data_type, "U8"), tuple(tensor.dims), raw
-
-
 def _leave_outside(tensor: onnx.TensorProto, record: TensorRecord, location: str) -> None:
-    for field in ("raw_data", "float_data", "int32_data", "int64_data"):
-        tensor.ClearField(field)
-    del tensor.external_data[:]
     for key, value in (("location", location), ("offset", record.offset), ("length", record.size)):
         tensor.external_data.add(key=key, value=str(value))
     tensor.data_location = onnx.TensorProto.EXTERNAL

@@ -52,7 +52,7 @@ def measure_transformer(
             prefix = engine.run_once(condition)["cond_embeds"]
         with _load(place, role) as engine:
             found = _run_steps(engine.run_once, steps, model.config, dtype)
-    # The quantizer leaves the condition alone.
+    # Quantisation leaves the condition alone.
     plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
     yield relative_error(f"{role}.condition", "embeddings", [(prefix, embeddings)], plain.tolerance)
     for what, names in (("logits", ["logits"]), ("caches", sorted(expected[0].keys() - {"logits"}))):
