@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mulo_export.checkpoints.ar_dtok import PUBLISHED_PREFIX
 from mulo_export.checkpoints.read_transformer import transformer_shapes
+from mulo_export.checkpoints.ta_tok import TaTokConfig, ta_tok_shapes
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.weights import TYPE_BYTES, TensorEntry, write_tensors
 from numpy.typing import NDArray
 
-__all__ = ["PRESETS", "Preset", "preset_config", "write_random_checkpoint"]
+__all__ = [
+    "PRESETS",
+    "TA_TOK",
+    "Preset",
+    "ar_dtok_config",
+    "preset_config",
+    "write_random_checkpoint",
+    "write_random_ta_tok",
+]
 
 _VOCABULARY = 16384
 _CLASSES = 1000
@@ -44,10 +54,31 @@ PRESETS: Mapping[str, Preset] = {
     "7B": Preset(32, 32, 4096),
 }
 
+_AR_DTOK = Preset(30, 20, 1280)
+"""Called LP in Tar's code."""
+TA_TOK = TaTokConfig(
+    codes=65536, code_size=1536, projected=1536, patch=1536, layers=3, dim=1152, heads=12, ffn=3072, side=16
+)
+"""The decoding part of Tar's published TA-Tok (arXiv 2506.18898)."""
+
 
 def preset_config(name: str, *, text: bool, grid: int) -> TransformerConfig:
-    """The config of the preset `name`, with text features or classes as its condition."""
-    preset = PRESETS[name]
+    """The config of LlamaGen's preset `name`, with text features or classes as its condition."""
+    return _config(PRESETS[name], text=text, grid=grid)
+
+
+def ar_dtok_config(*, grid: int) -> TransformerConfig:
+    """The config of Tar's published AR-DTok for images of `grid` tokens along a side."""
+    return replace(
+        _config(_AR_DTOK, text=True, grid=grid),
+        family="tar",
+        prefix=PUBLISHED_PREFIX,
+        feature_size=TA_TOK.dim,
+        position_rows=PUBLISHED_PREFIX + grid * grid - 1,
+    )
+
+
+def _config(preset: Preset, *, text: bool, grid: int) -> TransformerConfig:
     return TransformerConfig(
         family="llamagen-t2i" if text else "llamagen-c2i",
         layers=preset.layers,
@@ -65,7 +96,7 @@ def preset_config(name: str, *, text: bool, grid: int) -> TransformerConfig:
 def write_random_checkpoint(
     path: Path, config: TransformerConfig, *, dtype: str = "F32", sparse: bool = False, seed: int = 0
 ) -> None:
-    """Write a LlamaGen checkpoint of random weights, one tensor in memory at a time.
+    """Write a transformer's checkpoint of random weights, one tensor in memory at a time.
 
     The weights repeat one block of normal numbers, scaled by their fan-in: as good as any for time and memory, not
     for statistics.
@@ -77,11 +108,26 @@ def write_random_checkpoint(
         sparse: leave the weights a hole of zeros, which takes no disk and no time.
         seed: of the block.
     """
-    shapes = transformer_shapes(config)
+    metadata = {"n_head": str(config.heads), "grid": str(config.grid)}
+    _write_random(path, transformer_shapes(config), metadata, dtype, sparse, seed)
+
+
+def write_random_ta_tok(path: Path, config: TaTokConfig = TA_TOK, *, seed: int = 0) -> None:
+    """Likewise, of the part of a TA-Tok that decodes codes."""
+    _write_random(path, ta_tok_shapes(config), {}, "F32", False, seed)
+
+
+def _write_random(
+    path: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    metadata: Mapping[str, str],
+    dtype: str,
+    sparse: bool,
+    seed: int,
+) -> None:
     entries = {name: _entry(dtype, shape) for name, shape in shapes.items()}
     block = np.random.default_rng(seed).standard_normal(_BLOCK, np.float32)
     weights = (_weight(block, shape, dtype) for shape in shapes.values())
-    metadata = {"n_head": str(config.heads), "grid": str(config.grid)}
     written = write_tensors(path, entries, () if sparse else weights, metadata, _ignore)
     if sparse:
         os.truncate(path, written.size + sum(entry.size for entry in entries.values()))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.decoders.job import Job
-from mulo_runtime.decoders.steps import feed_span, run_waves
+from mulo_runtime.decoders.steps import refeed, run_waves
 from mulo_runtime.events import Drafted
 from mulo_runtime.lane import Lane
 from mulo_runtime.regions import island_order, raster_order
@@ -73,7 +73,7 @@ class Drafting:
         return candidates[:, (start - above) * ratio : (stop - above) * ratio]
 
     def resynchronise(self, image_tokens: Grid, start: int, stop: int) -> None:
-        """Replace rows start .. stop-1 by what became of them, and feed the drafter from the first change on."""
+        """Replace rows start .. stop-1 by what became of them, and feed anew what follows the first change."""
         if self._settings.draft == "image" or not self._settings.resynchronise:
             return
         ratio = self._lane.ratio
@@ -81,15 +81,12 @@ class Drafting:
         verified = self._lane.as_grid(image_tokens)[:, above * ratio : stop * ratio]
         rows = self._lane.downsampler.run(verified)[:, start - above :]
         begin, end = start * self._cols, stop * self._cols
-        changed = np.flatnonzero((self._tokens[:, begin:end] != rows.reshape(len(rows), -1)).any(0))
-        if not len(changed):
-            return
+        changed = self._tokens[:, begin:end] != rows.reshape(len(rows), -1)
         self._tokens[:, begin:end] = rows.reshape(len(rows), -1)
         # The last token is left out: the next row's first wave feeds it.
-        span = range(begin + int(changed[0]), self.drawn - 1)
-        job, lane = self._job, self._lane
-        for _ in feed_span(lane.drafter, self._tokens, span, self.drawn, job.drafter_uniforms, lane.queries, job.guard):
-            pass
+        last = self.drawn - 1
+        spans = [range(begin + int(where.argmax()) if where.any() else last, last) for where in changed]
+        refeed(self._lane.drafter, self._tokens, spans, self._lane.queries, self._job.guard)
 
     def _begin(self) -> None:
         job = self._job

@@ -11,7 +11,7 @@ from mulo_runtime.model import CachedModel
 from mulo_runtime.sampler import Draws
 from mulo_runtime.waves import Wave
 
-__all__ = ["feed_span", "run_waves"]
+__all__ = ["feed_span", "refeed", "run_waves"]
 
 Ids = NDArray[np.int64]
 
@@ -79,6 +79,22 @@ def feed_span(
                 uniforms=uniforms[:, drawn : end + 1],
                 first=drawn - 1 - begin,
             ),
+        )
+
+
+def refeed(model: CachedModel, tokens: Ids, spans: Sequence[range], queries: int, guard: Callable[[], None]) -> None:
+    """Feed the tokens of each image's own span once more, in passes of at most `queries`, and draw nothing."""
+    nothing = np.empty((len(tokens), 0), np.float32)
+    for offset in range(0, max(map(len, spans)), queries):
+        guard()
+        parts = [np.arange(span.start, span.stop)[offset : offset + queries] for span in spans]
+        fed = _packed(parts)
+        model.feed(
+            tokens=np.take_along_axis(tokens, fed, axis=1),
+            positions=fed,
+            counts=[len(part) for part in parts],
+            candidates=None,
+            uniforms=nothing,
         )
 
 
