@@ -20,7 +20,18 @@ def group(module: str, attribute: str = "command") -> LazyGroup:
 
 def test_the_help_lists_every_command_with_its_summary() -> None:
     help_text = CliRunner().invoke(main, ["--help"]).stdout
-    for name in ("generate", "inspect", "bench", "bench-step", "bench-torch", "soak", "demo", "train"):
+    for name in (
+        "generate",
+        "encode-text",
+        "inspect",
+        "bench",
+        "bench-step",
+        "bench-batch",
+        "bench-torch",
+        "soak",
+        "demo",
+        "train",
+    ):
         assert f"\n  {name} " in help_text
     assert "Make one image." in help_text
 

@@ -28,6 +28,12 @@ _COMMANDS = {
     "bench-step": LazyCommand(
         "mulo_tools.bench.step_cost", "step_command", "Compare a step of plain decoding with bare engines.", "cpu,bench"
     ),
+    "bench-batch": LazyCommand(
+        "mulo_tools.bench.batch_equality",
+        "batch_command",
+        "Compare images of a batch with those alone.",
+        "cpu,bench",
+    ),
     "bench-torch": LazyCommand(
         "mulo_tools.bench.torch_baseline", "torch_command", "Compare plain decoding with PyTorch.", "cpu,bench,torch"
     ),
