@@ -1,4 +1,4 @@
-"""Quantize the linear layers of a transformer in the form that NVIDIA's builders read, tensor by tensor.
+"""The linear layers of a transformer in the form that NVIDIA's builders read.
 
 Codes are symmetric, for the parser takes no zero point but 0. A weight [out, in] has a scale for every output, or, in
 4 bits, for every block of inputs. Where the largest input of a layer is known, a scale of its own lets the builder
@@ -8,7 +8,6 @@ multiply codes with codes. The projection onto the vocabulary keeps its floating
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -19,9 +18,9 @@ from mulo_export.calibration import InputRange
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 from mulo_export.graphs.precision import BLOCK, input_scale_name, scale_name
 from mulo_export.precision import CodeType
-from mulo_export.weights import Progress, TensorEntry, WrittenFile, cast_values, converted_entry, write_tensors
+from mulo_export.weights import TensorEntry, cast_rows, cast_values, converted_entry
 
-__all__ = ["Amax", "is_quantized", "quantize_weights", "quantized_entries", "quantized_inputs"]
+__all__ = ["Amax", "quantized_inputs", "tensorrt_entries", "tensorrt_values"]
 
 Amax = Mapping[str, float]
 """The largest magnitude that enters a linear layer, by the name of its weight; empty where it is not known."""
@@ -38,7 +37,7 @@ _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Scales that are tried for a block of 4-bit codes: clipping its largest weight may serve the others better."""
 
 
-def is_quantized(record: TensorRecord, codes: CodeType) -> bool:
+def _is_quantized(record: TensorRecord, codes: CodeType) -> bool:
     """Whether a tensor becomes codes: the matrix of a layer, whose rows consist of whole blocks."""
     matrix = len(record.shape) == 2 and record.name.startswith("layers.")
     return matrix and (codes != "int4" or record.shape[1] % BLOCK == 0)
@@ -55,35 +54,16 @@ def quantized_inputs(ranges: Mapping[str, InputRange], codes: CodeType) -> Amax:
     return {name: found.amax for name, found in ranges.items() if found.amax <= limit * found.rms}
 
 
-def quantize_weights(
-    file: TensorFile, destination: Path, codes: CodeType, dtype: str, amax: Amax, progress: Progress
-) -> WrittenFile:
-    """Rewrite `file` with its linear layers as codes and everything else as `dtype`.
+def tensorrt_entries(record: TensorRecord, codes: CodeType, amax: Amax) -> Iterator[tuple[str, TensorEntry]]:
+    """The header's entries of what a tensor becomes; what is not quantized becomes float16.
 
     Args:
-        file: the checkpoint.
-        destination: the weights file, which must not exist.
+        record: the tensor.
         codes: type of the codes.
-        dtype: safetensors' name for the type of scales and of what is not quantized.
         amax: inputs of the layers, which are quantized too where they are known.
-        progress: told of every tensor written.
-
-    Raises:
-        CheckpointError: a value is not finite, or too large for float16.
     """
-    entries = quantized_entries(file, codes, dtype, amax)
-    values = (value for name in file.tensors for value in _values(file, name, codes, dtype, amax))
-    return write_tensors(destination, entries, values, file.metadata, progress)
-
-
-def quantized_entries(file: TensorFile, codes: CodeType, dtype: str, amax: Amax) -> dict[str, TensorEntry]:
-    """The header's entries of what `quantize_weights` writes."""
-    return {name: entry for record in file.tensors.values() for name, entry in _entries(record, codes, dtype, amax)}
-
-
-def _entries(record: TensorRecord, codes: CodeType, dtype: str, amax: Amax) -> Iterator[tuple[str, TensorEntry]]:
-    if not is_quantized(record, codes):
-        yield record.name, converted_entry(record, dtype)
+    if not _is_quantized(record, codes):
+        yield record.name, converted_entry(record, "F16")
         return
     rows, columns = record.shape
     stored = (rows, columns // 2) if codes == "int4" else (rows, columns)
@@ -94,14 +74,20 @@ def _entries(record: TensorRecord, codes: CodeType, dtype: str, amax: Amax) -> I
         yield input_scale_name(record.name), TensorEntry("F16", (), 2)
 
 
-def _values(file: TensorFile, name: str, codes: CodeType, dtype: str, amax: Amax) -> Iterator[NDArray[Any]]:
-    values = cast_values(file.path, name, file.array(name), dtype)
-    if not is_quantized(file.tensors[name], codes):
-        yield values
+def tensorrt_values(file: TensorFile, record: TensorRecord, codes: CodeType, amax: Amax) -> Iterator[NDArray[Any]]:
+    """The arrays of `tensorrt_entries`.
+
+    Raises:
+        CheckpointError: a value is not finite, or too large for float16.
+    """
+    if not _is_quantized(record, codes):
+        yield cast_values(file.path, record.name, file.array(record.name), "F16")
         return
-    yield from _QUANTIZERS[codes](values.astype(np.float32))
-    if name in amax:
-        yield _scales(np.float32(amax[name]), codes)
+    rows = (part.astype(np.float32) for part in cast_rows(file, record, "F16"))
+    for arrays in zip(*map(_QUANTIZERS[codes], rows), strict=True):
+        yield np.concatenate(arrays)
+    if record.name in amax:
+        yield _scales(np.float32(amax[record.name]), codes)
 
 
 def _int8(values: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float16]]:

@@ -2,7 +2,8 @@
 
 A slot has no meaning of its own. Positions (`position_ids`), slots (`write_index`) and visibility (`attn_mask`) are
 inputs, so every order of generation is the same graph. The residual stream is flat, [B * T, D]: linear layers are
-then `Gemm`, which reads weights of shape [out, in] where they lie and adds the residual itself.
+then `Gemm`, which reads weights of shape [out, in] where they lie and adds the residual itself; quantized weights bring
+operators of their own.
 
 Keys and queries are both kept divided by head_dim ** 1/4, so that attention itself need not scale: ONNX Runtime then
 takes its matrix-vector path for a single query, and TensorRT does not rescale the whole key cache at every step.
@@ -110,14 +111,14 @@ def _absolute_positions(step: _Step, rows: int) -> Value:
 def _attention_block(step: _Step, x: Value, layer: int) -> Value:
     graph = step.graph
     normed = _norm(step, x, f"layers.{layer}.attention_norm.weight")
-    projected = _linear(step, normed, f"layers.{layer}.attention.wqkv.weight")
+    projected = step.weights.linear(normed, f"layers.{layer}.attention.wqkv.weight")
     query, key, value = _heads(step, projected)
     keys = _scatter(step, f"k_cache.{layer}", f"k_cache_out.{layer}", key)
     values = _scatter(step, f"v_cache.{layer}", f"v_cache_out.{layer}", value)
     attended = graph.op("Attention", query, keys, values, step.mask, scale=1.0)
     by_token = graph.op("Transpose", attended, perm=[0, 2, 1, 3])
     flat = graph.op("Reshape", _unpadded(step, by_token), step.flat_shape)
-    return _linear(step, flat, f"layers.{layer}.attention.wo.weight", residual=x)
+    return step.weights.linear(flat, f"layers.{layer}.attention.wo.weight", residual=x)
 
 
 def _heads(step: _Step, projected: Value) -> tuple[Value, Value, Value]:
@@ -166,11 +167,11 @@ def _scatter(step: _Step, name: str, output: str, update: Value) -> Value:
 def _feed_forward_block(step: _Step, x: Value, layer: int) -> Value:
     """SwiGLU: w2 (silu(w1 x) * (w3 x)), added to the residual stream."""
     normed = _norm(step, x, f"layers.{layer}.ffn_norm.weight")
-    gate = _linear(step, normed, f"layers.{layer}.feed_forward.w1.weight")
+    gate = step.weights.linear(normed, f"layers.{layer}.feed_forward.w1.weight")
     open_gate = step.graph.op("Mul", gate, step.graph.op("Sigmoid", gate))
-    up = _linear(step, normed, f"layers.{layer}.feed_forward.w3.weight")
+    up = step.weights.linear(normed, f"layers.{layer}.feed_forward.w3.weight")
     inner = step.graph.op("Mul", open_gate, up)
-    return _linear(step, inner, f"layers.{layer}.feed_forward.w2.weight", residual=x)
+    return step.weights.linear(inner, f"layers.{layer}.feed_forward.w2.weight", residual=x)
 
 
 def _logits(step: _Step, x: Value, rows: Value) -> None:
@@ -179,7 +180,7 @@ def _logits(step: _Step, x: Value, rows: Value) -> None:
     indices = graph.op("Unsqueeze", rows, graph.constant([2], "int64"))
     chosen = graph.op("GatherND", graph.op("Reshape", x, shape), indices, batch_dims=1)
     normed = _norm(step, graph.op("Reshape", chosen, step.flat_shape), "norm.weight")
-    flat = _linear(step, normed, "output.weight")
+    flat = step.weights.linear(normed, "output.weight")
     logit_shape = graph.op("Concat", graph.op("Shape", rows), graph.constant([config.vocabulary], "int64"), axis=0)
     # A step may ask for no logits: a zero in the shape then means zero, not "as in the input".
     logits = graph.op("Reshape", step.weights.to_float32(flat), logit_shape, name="logits", allowzero=1)
@@ -194,7 +195,3 @@ def _norm(step: _Step, x: Value, name: str) -> Value:
     ones = graph.constant(np.ones(step.config.dim), "float32")
     exact = graph.op("RMSNormalization", weights.to_float32(x), ones, axis=-1, epsilon=epsilon)
     return graph.op("Mul", weights.from_float32(exact), weights[name])
-
-
-def _linear(step: _Step, x: Value, name: str, residual: Value | None = None) -> Value:
-    return step.weights.linear(x, name, residual)
