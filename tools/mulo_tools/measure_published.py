@@ -1,12 +1,12 @@
 """What it takes to export a pair of a published size, with random weights, and to draw an image of it.
 
-python -m mulo_tools.measure_published tar --precision int8 --draw
+python -m mulo_tools.measure_published export tar --precision int8 --out build/random-tar-512
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +30,7 @@ from mulo_tools.synthetic import PRESETS, preset_config, write_random_checkpoint
 from mulo_tools.synthetic_tar import LP, write_random_tar
 from mulo_tools.synthetic_vq import write_random_tokenizer
 
-__all__ = ["DrawCost", "ExportCost", "measure_draw", "measure_export", "measure_published_command", "random_sources"]
+__all__ = ["DrawCost", "ExportCost", "measure_draw", "measure_export", "measure_published_group", "random_sources"]
 
 _GRIDS = {"drafter": 16, "target": 32}
 _POOL_K_MAX = 64
@@ -120,27 +120,38 @@ def measure_draw(bundle: Path, method: Method, *, threads: int, rows: int | None
     return DrawCost(grid.rows * grid.cols, statistics.seconds, peak.bytes, phases)
 
 
-@click.command("measure-published")
+@click.group("measure-published")
+def measure_published_group() -> None:
+    """Measure what pairs of published sizes take, with random weights, for images of 512 pixels drafted at 256."""
+
+
+@measure_published_group.command("export")
 @click.argument("family", type=click.Choice(["tar", "llamagen"]))
 @click.option("--preset", type=click.Choice([*PRESETS]), default="XL", show_default=True, help="Size of a LlamaGen.")
 @click.option("--precision", type=click.Choice([precision.value for precision in Precision]), default="int8")
 @click.option("--sparse", is_flag=True, help="Leave the weights zero, which takes no disk for the checkpoints.")
-@click.option("--draw", is_flag=True, help="Draw an image by MuLo-SD, and the first two rows of it token by token.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The bundle.")
+def export_command(family: str, preset: str, precision: str, sparse: bool, out: Path) -> None:
+    """Write random checkpoints, which are deleted again, and measure their export."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent) as folder:
+        cost = measure_export(random_sources(family, preset, Path(folder), sparse=sparse), Precision(precision), out)
+    size, peak = cost.bundle_bytes / 2**20, cost.peak_bytes / 2**20
+    click.echo(f"{cost.seconds:.0f} s, a bundle of {size:,.0f} MiB, {peak:,.0f} MiB of memory")
+
+
+@measure_published_group.command("draw")
+@click.argument("bundle", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--threads", type=click.IntRange(0), default=0, show_default=True, help="0 takes every core.")
-@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where there is room on the disk.")
-def measure_published_command(
-    family: str, preset: str, precision: str, sparse: bool, draw: bool, threads: int, folder: Path | None
-) -> None:
-    """Measure the export of random checkpoints for images of 256 and 512 pixels, and drawing one."""
-    with TemporaryDirectory(dir=folder) as name:
-        place = Path(name)
-        sources = random_sources(family, preset, place, sparse=sparse)
-        cost = measure_export(sources, Precision(precision), place / "bundle")
-        size, peak = cost.bundle_bytes / 2**20, cost.peak_bytes / 2**20
-        click.echo(f"export: {cost.seconds:.0f} s, a bundle of {size:,.0f} MiB, {peak:,.0f} MiB of memory")
-        if draw:
-            for line in _drawn(place / "bundle", threads):
-                click.echo(line)
+def draw_command(bundle: Path, threads: int) -> None:
+    """Draw two rows of tokens of an image one by one, and whole images by MuLo-SD at both ends of acceptance.
+
+    Candidates of random weights mean nothing, so that a rule between the ends would say nothing either.
+    """
+    click.echo(_line("token by token", measure_draw(bundle, AutoRegressive(), threads=threads, rows=2)))
+    own = default_method(read_manifest(bundle / MANIFEST_NAME))
+    for what, tau in (("everything is accepted", 0.0), ("nothing is accepted", 2.0)):
+        click.echo(_line(f"MuLo-SD, {what}", measure_draw(bundle, own.with_changes(tau=tau), threads=threads)))
 
 
 def _random_condition(record: ConditionRecord) -> TaTokCodes | TextFeatures:
@@ -151,14 +162,6 @@ def _random_condition(record: ConditionRecord) -> TaTokCodes | TextFeatures:
     return TextFeatures(features, np.ones(record.length, np.bool_))
 
 
-def _drawn(bundle: Path, threads: int) -> Iterator[str]:
-    """A line for every way to draw; random weights reject every candidate, unless the rule accepts all."""
-    yield _line("token by token", measure_draw(bundle, AutoRegressive(), threads=threads, rows=2))
-    method = default_method(read_manifest(bundle / MANIFEST_NAME))
-    for what, tau in (("nothing is accepted", 2.0), ("everything is accepted", 0.0)):
-        yield _line(f"MuLo-SD, {what}", measure_draw(bundle, method.with_changes(tau=tau), threads=threads))
-
-
 def _line(what: str, cost: DrawCost) -> str:
     phases = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in cost.phases.items())
     figures = f"{cost.tokens} tokens in {cost.seconds:.1f} s, {cost.peak_bytes / 2**20:,.0f} MiB of memory"
@@ -166,4 +169,4 @@ def _line(what: str, cost: DrawCost) -> str:
 
 
 if __name__ == "__main__":
-    measure_published_command()
+    measure_published_group()
