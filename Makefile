@@ -29,7 +29,7 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,torch,tensorrt-rtx,dev]'
+	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,torch,text,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

@@ -12,17 +12,17 @@ from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_
 
 from mulo_export.calibration import read_calibration
 from mulo_export.check import check_graphs
-from mulo_export.checkpoints.read_transformer import prefix_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.codes import Amax
-from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.describe import PROMPT_FILE, describe_bundle, weights_file
 from mulo_export.fold_ta_tok import fold_ta_tok
-from mulo_export.graph_writer import write_condition, write_graphs
+from mulo_export.graph_writer import write_graphs
 from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.publish import publication
-from mulo_export.quantize_for_tensorrt import quantize_weights, quantized_inputs
+from mulo_export.quantize import quantize_weights
+from mulo_export.quantize_for_tensorrt import quantized_inputs
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
 
@@ -38,7 +38,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         EngineMismatch: a graph is not what the contract declares.
         ParityError: a graph differs from its reference, or its check died.
     """
-    if sources.eagle is not None and PRECISIONS[options.precision].quantized:
+    if sources.eagle is not None and PRECISIONS[options.precision].codes is not None:
         raise CheckpointError(
             f"{sources.eagle.file.path}: a head reads the target's output projection, which quantizing does not leave",
             found=f"precision {options.precision}",
@@ -50,8 +50,6 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         written = _write_weights(folder, sources, options.precision, amax, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
         write_graphs(folder, sources, weights, options.pool_k_max)
-        if PRECISIONS[options.precision].quantized:
-            written |= _quantize(folder, sources, options.precision, progress)
         if sources.prompt is not None:
             shutil.copyfile(sources.prompt.path, folder / PROMPT_FILE)
         files = _files(folder, written)
@@ -76,13 +74,13 @@ def _calibrated(sources: Sources, precision: Precision, path: Path) -> dict[str,
                 expected=f"SHA-256 {expected}, that of {sources.checkpoints[role].path}",
                 fix="calibrate again with `mulo calibrate` on a bundle of these checkpoints",
             )
-    return {role: quantized_inputs(calibration.role(role).inputs, codes) for role in ("drafter", "target")}
+    return {role: quantized_inputs(calibration.role(role).inputs, codes.dtype) for role in ("drafter", "target")}
 
 
 def _write_weights(
     folder: Path, sources: Sources, precision: Precision, amax: Mapping[str, Amax], progress: Progress
 ) -> dict[str, WrittenFile]:
-    """Write every role's weights; those of tokenizer and upsampler in float32, the others in the precision's type."""
+    """Write every role's weights; those of tokenizer and upsampler in float32, the others as the precision has them."""
     (folder / "weights").mkdir()
     codes, written = PRECISIONS[precision].codes, {}
     for role, source in sources.checkpoints.items():
@@ -91,7 +89,7 @@ def _write_weights(
             prefix = sources.target.config.prefix
             written[role] = fold_ta_tok(sources.ta_tok.config, source, prefix, destination, dtype, progress)
         elif codes is not None and role in ("drafter", "target"):
-            written[role] = quantize_weights(source, destination, codes, dtype, amax.get(role, {}), progress)
+            written[role] = quantize_weights(source, destination, codes, amax.get(role, {}), progress)
         elif _is_copied(role, source, precision):
             written[role] = copy_weights(source.path, destination, progress)
         else:
@@ -101,19 +99,6 @@ def _write_weights(
 
 def _weight_type(role: str, precision: Precision) -> str:
     return "F32" if role in ("vq", "upsampler") else PRECISIONS[precision].weight_type
-
-
-def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
-    """Quantise both transformers; their condition graphs then find what they read at another place."""
-    # Importing it takes seconds, which other precisions save.
-    from mulo_export.quantize_for_onnxruntime import quantize_graph
-
-    written = {}
-    for role, model in (("drafter", sources.drafter), ("target", sources.target)):
-        location, kept = weights_file(role), ["tok_embeddings.weight", *prefix_shapes(model.config)]
-        written[role] = quantize_graph(folder / graph_file(role), location, precision, kept, progress)
-        write_condition(folder, role, model, read_tensor_file(folder / location), sources.ta_tok)
-    return written
 
 
 def _files(folder: Path, written: Mapping[str, WrittenFile]) -> list[FileRecord]:
@@ -131,8 +116,8 @@ def _provenance(
 ) -> Iterator[ProvenanceRecord]:
     """A record of every checkpoint and of the calibration; a checkpoint copied as it is has its copy's digest."""
     for role, source in sources.checkpoints.items():
-        same = _is_copied(role, source, options.precision) and not PRECISIONS[options.precision].quantized
-        digest = written[role].sha256 if same else hash_file(source.path).sha256
+        copied = _is_copied(role, source, options.precision)
+        digest = written[role].sha256 if copied else hash_file(source.path).sha256
         yield ProvenanceRecord(role=role, file_name=source.path.name, sha256=digest)
     if (path := options.calibration) is not None:
         yield ProvenanceRecord(role="calibration", file_name=path.name, sha256=hash_file(path).sha256)
@@ -140,7 +125,7 @@ def _provenance(
 
 def _is_copied(role: str, source: TensorFile, precision: Precision) -> bool:
     """Whether a checkpoint enters the bundle byte for byte: one that may, and whose type is right or a tokenizer's."""
-    if role != "vq" and PRECISIONS[precision].codes is not None:
-        return False
-    types = {record.dtype for record in source.tensors.values()}
-    return source.verbatim and role != "ta_tok" and (role == "vq" or types == {_weight_type(role, precision)})
+    if role == "vq" or not source.verbatim:
+        return source.verbatim
+    traits, types = PRECISIONS[precision], {record.dtype for record in source.tensors.values()}
+    return role != "ta_tok" and traits.codes is None and types == {traits.weight_type}

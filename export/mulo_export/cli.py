@@ -63,7 +63,7 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
     folder = _shipped_weights() if weights is None else weights
     # Quantizing leaves no output projection that a head could share.
-    headed = not PRECISIONS[Precision(settings["precision"])].quantized
+    headed = PRECISIONS[Precision(settings["precision"])].codes is None
     sources = read_reference_sources(folder, int(ratio), headed=headed, upsampler=settings["upsampler"])
     _export(sources, REFERENCE[int(ratio)], settings)
 

@@ -132,7 +132,8 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
             param_hint="--pool-k",
         )
     precision = _precision(given["precision"], given["backends"])
-    if "calibration" in given and PRECISIONS[precision].codes not in _COMPUTED_CODES:
+    codes = PRECISIONS[precision].codes
+    if "calibration" in given and (codes is None or codes.dtype not in _COMPUTED_CODES):
         raise click.BadParameter(f"{precision} is not computed in codes", param_hint="--calibration")
     return ExportOptions(
         precision=precision,

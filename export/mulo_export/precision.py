@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-__all__ = ["PRECISIONS", "TENSORRT_FORMS", "CacheType", "CodeType", "Precision", "PrecisionTraits"]
+__all__ = ["PRECISIONS", "TENSORRT_FORMS", "CacheType", "CodeType", "Codes", "Precision", "PrecisionTraits"]
 
 CacheType = Literal["float32", "float16", "bfloat16"]
 """numpy's name for the type of a KV cache."""
-CodeType = Literal["int8", "int4", "float8e4m3fn"]
+CodeType = Literal["uint8", "int8", "int4", "float8e4m3fn"]
 """ONNX's name for the type of quantized weights."""
 
 
@@ -33,35 +33,44 @@ class Precision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Codes:
+    """How a linear layer's weights are quantized.
+
+    Attributes:
+        form: the backend whose kernels or builders read them; it tells how they and their scales are laid out.
+        dtype: their type.
+    """
+
+    form: Literal["onnxruntime", "tensorrt"]
+    dtype: CodeType
+
+
+@dataclass(frozen=True, slots=True)
 class PrecisionTraits:
     """What a precision means.
 
     Attributes:
         weight_type: safetensors type of the floating-point weights.
         cache_type: numpy's name for the type of activations and caches.
-        linear_bytes: bytes that one weight of a linear layer takes, its share of the scales included.
-        quantized: whether ONNX Runtime's quantizer rewrites the graph's linear layers.
-        codes: type of a linear layer's weights in the form for NVIDIA's builders; None where they have none.
+        codes: how linear layers are quantized; None where they are not.
         tolerance: largest relative error of a transformer's logits and caches, ||a - b|| / ||b||, against float32.
     """
 
     weight_type: str
     cache_type: CacheType
-    linear_bytes: float
-    quantized: bool
-    codes: CodeType | None
+    codes: Codes | None
     tolerance: float
 
 
 PRECISIONS: Mapping[Precision, PrecisionTraits] = {
-    Precision.FP32: PrecisionTraits("F32", "float32", 4, False, None, 1e-4),
-    Precision.BF16: PrecisionTraits("BF16", "bfloat16", 2, False, None, 5e-2),
-    Precision.FP16: PrecisionTraits("F16", "float16", 2, False, None, 1e-2),
-    Precision.FP8: PrecisionTraits("F16", "float16", 1, False, "float8e4m3fn", 0.2),
-    Precision.INT8: PrecisionTraits("F32", "float32", 1, True, None, 0.2),
-    Precision.INT8_TENSORRT: PrecisionTraits("F16", "float16", 1, False, "int8", 0.2),
-    Precision.INT4: PrecisionTraits("F32", "float32", 0.5 + 4 / 32, True, None, 0.5),
-    Precision.INT4_TENSORRT: PrecisionTraits("F16", "float16", 0.5 + 2 / 32, False, "int4", 0.5),
+    Precision.FP32: PrecisionTraits("F32", "float32", None, 1e-4),
+    Precision.BF16: PrecisionTraits("BF16", "bfloat16", None, 5e-2),
+    Precision.FP16: PrecisionTraits("F16", "float16", None, 1e-2),
+    Precision.FP8: PrecisionTraits("F16", "float16", Codes("tensorrt", "float8e4m3fn"), 0.2),
+    Precision.INT8: PrecisionTraits("F32", "float32", Codes("onnxruntime", "uint8"), 0.2),
+    Precision.INT8_TENSORRT: PrecisionTraits("F16", "float16", Codes("tensorrt", "int8"), 0.2),
+    Precision.INT4: PrecisionTraits("F32", "float32", Codes("onnxruntime", "int4"), 0.5),
+    Precision.INT4_TENSORRT: PrecisionTraits("F16", "float16", Codes("tensorrt", "int4"), 0.5),
 }
 TENSORRT_FORMS: Mapping[str, Precision] = {
     Precision.INT8: Precision.INT8_TENSORRT,

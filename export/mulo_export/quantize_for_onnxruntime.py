@@ -1,103 +1,95 @@
-"""Quantise the linear layers of a transformer graph with ONNX Runtime's own quantizer.
+"""The linear layers of a transformer in the form of ONNX Runtime's own quantizer, whose kernels on the CPU serve them.
 
-Unlike at the floating-point precisions, the whole model passes through memory. The quantised weights form a weights
-file of their own, in place of the checkpoint's, so that a bundle has the same files at every precision.
+A weight [out, in] becomes, under its own name, a matrix [in, out] of codes, and scales in float32 beside it:
+
+uint8: one scale and zero point an output. Signed weights overflow the 16-bit sums of processors without VNNI.
+int4: symmetric, one scale for every 32 inputs of an output; two codes share a byte, the first in the lower half.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic
-from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
-from onnxruntime.quantization.onnx_model import ONNXModel
+from mulo_engines.errors import CheckpointError
+from numpy.typing import NDArray
 
-from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
-from mulo_export.graphs.builder import Model, initializers, load_model, save_model
-from mulo_export.precision import Precision
-from mulo_export.weights import Progress, TensorEntry, WrittenFile, write_tensors
+from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+from mulo_export.codes import BLOCK, scale_name, zero_point_name
+from mulo_export.precision import CodeType
+from mulo_export.weights import TensorEntry, cast_rows, cast_values, converted_entry
 
-__all__ = ["quantize_graph"]
+__all__ = ["onnxruntime_entries", "onnxruntime_values"]
 
-_BLOCK = 32
-_INLINE_LIMIT = 1024
-"""Bytes; a smaller constant stays in the graph."""
+_LINEAR_STEMS = ("layers.", "output.")
 
 
-def quantize_graph(
-    graph: Path, location: str, precision: Precision, kept: Iterable[str], progress: Progress
-) -> WrittenFile:
-    """Quantise `graph` in place, and replace its weights by what it then reads and the tensors `kept`.
+def onnxruntime_entries(record: TensorRecord, codes: CodeType) -> Iterator[tuple[str, TensorEntry]]:
+    """The header's entries of what a tensor becomes; what is not quantized becomes float32."""
+    if not _is_linear(record):
+        yield record.name, converted_entry(record, "F32")
+        return
+    outputs, inputs = record.shape
+    if codes == "int4":
+        yield record.name, _entry("U8", inputs, outputs // 2)
+        yield scale_name(record.name), _entry("F32", -(-inputs // BLOCK), outputs)
+        return
+    yield record.name, _entry("U8", inputs, outputs)
+    yield scale_name(record.name), _entry("F32", outputs)
+    yield zero_point_name(record.name), _entry("U8", outputs)
 
-    Args:
-        graph: a float32 model.
-        location: its weights file, relative to its directory.
-        precision: INT8 (dynamic: weights per output channel, activations per call) or INT4 (weights in blocks of 32
-            inputs, as DequantizeLinear and MatMul, which every backend reads).
-        kept: names of weights that other graphs read.
-        progress: told of every tensor written.
+
+def onnxruntime_values(file: TensorFile, record: TensorRecord, codes: CodeType) -> Iterator[NDArray[Any]]:
+    """The arrays of `onnxruntime_entries`.
+
+    Raises:
+        CheckpointError: a value is not finite, or a layer has an odd number of outputs, which int4 cannot pack.
     """
-    weights = graph.parent / location
-    exact = read_tensor_file(weights)
-    with _quiet():
-        model = _int8(graph) if precision is Precision.INT8 else _int4(graph)
-    content = {name: value for name, value in initializers(model).items() if len(value[2]) >= _INLINE_LIMIT}
-    content |= {name: _content(exact, name) for name in kept}
-    entries = {name: _entry(*value) for name, value in content.items()}
-    arrays = (np.frombuffer(raw, np.uint8) for _, _, raw in content.values())
-    quantized = weights.with_suffix(".quantized")
-    written = write_tensors(quantized, entries, arrays, exact.metadata, progress)
-    save_model(model, graph, read_tensor_file(quantized).tensors, location)
-    quantized.replace(weights)
-    return written
-
-
-def _int8(graph: Path) -> Model:
-    with TemporaryDirectory(dir=graph.parent, prefix=".quantize-") as directory:
-        output = Path(directory) / "model.onnx"
-        quantize_dynamic(
-            graph,
-            output,
-            op_types_to_quantize=["MatMul"],
-            per_channel=True,
-            # Signed weights overflow the 16-bit sums of processors without VNNI.
-            weight_type=QuantType.QUInt8,
-            use_external_data_format=True,
+    if not _is_linear(record):
+        yield cast_values(file.path, record.name, file.array(record.name), "F32")
+        return
+    if codes == "int4" and record.shape[0] % 2:
+        raise CheckpointError(
+            f"{file.path}: tensor {record.name!r} cannot be packed in 4 bits",
+            found=f"{record.shape[0]} outputs",
+            expected="an even number",
+            fix="export with --precision int8",
         )
-        return load_model(output)
+    quantize = _int4 if codes == "int4" else _uint8
+    for arrays in zip(*map(quantize, cast_rows(file, record, "F32")), strict=True):
+        yield np.concatenate(arrays, axis=-1)
 
 
-def _int4(graph: Path) -> Model:
-    wrapped = ONNXModel(load_model(graph))
-    wrapped.replace_gemm_with_matmul()
-    scheme = DefaultWeightOnlyQuantConfig(block_size=_BLOCK, is_symmetric=True, quant_format=QuantFormat.QDQ)
-    quantizer = MatMulNBitsQuantizer(wrapped.model, algo_config=scheme)
-    quantizer.process()
-    model: Model = quantizer.model.model
-    return model
+def _is_linear(record: TensorRecord) -> bool:
+    return len(record.shape) == 2 and record.name.startswith(_LINEAR_STEMS)
 
 
-def _content(file: TensorFile, name: str) -> tuple[str, tuple[int, ...], bytes]:
-    record = file.tensors[name]
-    return record.dtype, record.shape, file.array(name).tobytes()
+def _entry(dtype: str, *shape: int) -> TensorEntry:
+    return TensorEntry(dtype, shape, int(np.prod(shape)) * (4 if dtype == "F32" else 1))
 
 
-def _entry(dtype: str, shape: tuple[int, ...], raw: bytes) -> TensorEntry:
-    # safetensors has no 4-bit type: such a tensor is the bytes that hold it.
-    return TensorEntry(dtype, (len(raw),) if dtype == "U8" else shape, len(raw))
+def _uint8(rows: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
+    """Codes [in, rows], scales [rows] and zero points [rows] of `rows` [rows, in]; zero is a value of its own."""
+    low, high = np.minimum(rows.min(axis=1), 0), np.maximum(rows.max(axis=1), 0)
+    # A difference in float32 would round twice.
+    scale = _nonzero(((high.astype(np.float64) - low) / 255).astype(np.float32))
+    zero = np.rint(-low / scale)
+    codes = np.clip(np.rint(rows / scale[:, None]) + zero[:, None], 0, 255)
+    return codes.astype(np.uint8).T, scale, zero.astype(np.uint8)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the quantizer, which tells the root logger of every tensor."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
+def _int4(rows: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
+    """Packed codes [in, rows / 2] and scales [blocks, rows]; the largest number of a block is -8 of its scale."""
+    outputs, inputs = rows.shape
+    blocks = np.pad(rows, ((0, 0), (0, -inputs % BLOCK))).reshape(outputs, -1, BLOCK)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[..., None], axis=2)
+    scale = _nonzero(largest / np.float32(-8))
+    codes = np.clip(np.rint(blocks / scale), -8, 7).astype(np.int8).reshape(outputs, -1)[:, :inputs]
+    halves = codes.T.view(np.uint8) & 0xF
+    return halves[:, 0::2] | halves[:, 1::2] << 4, scale[:, :, 0].T
+
+
+def _nonzero(scale: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`scale` with 1 where it is 0, which is where every number is."""
+    return np.where(scale == 0, np.float32(1), scale)

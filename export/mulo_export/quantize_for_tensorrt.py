@@ -1,4 +1,4 @@
-"""Quantize the linear layers of a transformer in the form that NVIDIA's builders read, tensor by tensor.
+"""The linear layers of a transformer in the form that NVIDIA's builders read.
 
 Codes are symmetric, for the parser takes no zero point but 0. A weight [out, in] has a scale for every output, or, in
 4 bits, for every block of inputs. Where the largest input of a layer is known, a scale of its own lets the builder
@@ -8,7 +8,6 @@ multiply codes with codes. The projection onto the vocabulary keeps its floating
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,22 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_export.calibration import InputRange
-from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.codes import BLOCK, Amax, is_quantized, quantized_entries
+from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+from mulo_export.codes import BLOCK, Amax, input_scale_name, scale_name
 from mulo_export.precision import CodeType
-from mulo_export.weights import Progress, WrittenFile, cast_values, write_tensors
+from mulo_export.weights import TensorEntry, cast_rows, cast_values, converted_entry
 
-__all__ = ["quantize_weights", "quantized_inputs"]
+__all__ = ["quantized_inputs", "tensorrt_entries", "tensorrt_values"]
 
 Quantizer = Callable[[NDArray[np.float32]], tuple[NDArray[Any], NDArray[np.float16]]]
 """Codes and scales of a weight."""
 
 _LARGEST: Mapping[CodeType, float] = {"int8": 127, "float8e4m3fn": 448, "int4": 7}
+_STORED: Mapping[CodeType, str] = {"int8": "I8", "float8e4m3fn": "F8_E4M3", "int4": "U8"}
+"""safetensors' type; two codes of 4 bits share a byte, the first in the lower half."""
 _LARGEST_ERROR = 0.05
 """Of an input that becomes int8, relative to its root mean square: a step is amax / 127, its error step / sqrt(12)."""
 _SMALLEST_SCALE = np.finfo(np.float16).smallest_subnormal
 _SHRINKS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)
 """Scales that are tried for a block of 4-bit codes: clipping its largest weight may serve the others better."""
+
+
+def _is_quantized(record: TensorRecord, codes: CodeType) -> bool:
+    """Whether a tensor becomes codes: the matrix of a layer, whose rows consist of whole blocks."""
+    matrix = len(record.shape) == 2 and record.name.startswith("layers.")
+    return matrix and (codes != "int4" or record.shape[1] % BLOCK == 0)
 
 
 def quantized_inputs(ranges: Mapping[str, InputRange], codes: CodeType) -> Amax:
@@ -45,35 +52,40 @@ def quantized_inputs(ranges: Mapping[str, InputRange], codes: CodeType) -> Amax:
     return {name: found.amax for name, found in ranges.items() if 0 < found.amax <= limit * found.rms}
 
 
-def quantize_weights(
-    file: TensorFile, destination: Path, codes: CodeType, dtype: str, amax: Amax, progress: Progress
-) -> WrittenFile:
-    """Rewrite `file` with its linear layers as codes and everything else as `dtype`.
+def tensorrt_entries(record: TensorRecord, codes: CodeType, amax: Amax) -> Iterator[tuple[str, TensorEntry]]:
+    """The header's entries of what a tensor becomes; what is not quantized becomes float16.
 
     Args:
-        file: the checkpoint.
-        destination: the weights file, which must not exist.
+        record: the tensor.
         codes: type of the codes.
-        dtype: safetensors' name for the type of scales and of what is not quantized.
         amax: inputs of the layers, which are quantized too where they are known.
-        progress: told of every tensor written.
+    """
+    if not _is_quantized(record, codes):
+        yield record.name, converted_entry(record, "F16")
+        return
+    rows, columns = record.shape
+    stored = (rows, columns // 2) if codes == "int4" else (rows, columns)
+    scales = (rows, columns // BLOCK) if codes == "int4" else (rows,)
+    yield record.name, TensorEntry(_STORED[codes], stored, stored[0] * stored[1])
+    yield scale_name(record.name), TensorEntry("F16", scales, 2 * int(np.prod(scales)))
+    if record.name in amax:
+        yield input_scale_name(record.name), TensorEntry("F16", (), 2)
+
+
+def tensorrt_values(file: TensorFile, record: TensorRecord, codes: CodeType, amax: Amax) -> Iterator[NDArray[Any]]:
+    """The arrays of `tensorrt_entries`.
 
     Raises:
         CheckpointError: a value is not finite, or too large for float16.
     """
-    entries = quantized_entries(file, codes, dtype, amax)
-    values = (value for name in file.tensors for value in _values(file, name, codes, dtype, amax))
-    return write_tensors(destination, entries, values, file.metadata, progress)
-
-
-def _values(file: TensorFile, name: str, codes: CodeType, dtype: str, amax: Amax) -> Iterator[NDArray[Any]]:
-    values = cast_values(file.path, name, file.array(name), dtype)
-    if not is_quantized(file.tensors[name], codes):
-        yield values
+    if not _is_quantized(record, codes):
+        yield cast_values(file.path, record.name, file.array(record.name), "F16")
         return
-    yield from _QUANTIZERS[codes](values.astype(np.float32))
-    if name in amax:
-        yield _scales(np.float32(amax[name]), codes)
+    rows = (part.astype(np.float32) for part in cast_rows(file, record, "F16"))
+    for arrays in zip(*map(_QUANTIZERS[codes], rows), strict=True):
+        yield np.concatenate(arrays)
+    if record.name in amax:
+        yield _scales(np.float32(amax[record.name]), codes)
 
 
 def _int8(values: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float16]]:

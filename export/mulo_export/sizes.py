@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from mulo_engines.manifest import FileRecord
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
-from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
-from mulo_export.codes import quantized_entries
+from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.describe import PROMPT_FILE, bundle_graphs, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.quantize import quantized_entries
 from mulo_export.sources import Sources
 from mulo_export.weights import TYPE_BYTES
 
 __all__ = ["plan_bundle", "transformer_bytes", "weight_bytes", "written_bytes"]
 
-_LINEAR_STEMS = ("layers.", "output.")
 _UNKNOWN_DIGEST = "0" * 64
 
 
@@ -64,22 +63,13 @@ def weight_bytes(sources: Sources, precision: Precision) -> Mapping[str, int]:
 
 
 def written_bytes(sources: Sources, precision: Precision) -> int:
-    """Bytes that an export writes; what is quantized was written in float32 before."""
-    sizes = weight_bytes(sources, precision)
-    if not PRECISIONS[precision].quantized:
-        return sum(sizes.values())
-    return sum(weight_bytes(sources, Precision.FP32).values()) + sizes["drafter"] + sizes["target"]
+    """Bytes that an export writes, but for the headers of its files and the graphs."""
+    return sum(weight_bytes(sources, precision).values())
 
 
 def transformer_bytes(file: TensorFile, precision: Precision) -> int:
     """Bytes of a transformer's weights at `precision`."""
     traits = PRECISIONS[precision]
     if traits.codes is not None:
-        return sum(entry.size for entry in quantized_entries(file, traits.codes, traits.weight_type, {}).values())
-    return round(sum(_tensor_bytes(record, precision) for record in file.tensors.values()))
-
-
-def _tensor_bytes(record: TensorRecord, precision: Precision) -> float:
-    linear = len(record.shape) == 2 and record.name.startswith(_LINEAR_STEMS)
-    traits = PRECISIONS[precision]
-    return math.prod(record.shape) * (traits.linear_bytes if linear else TYPE_BYTES[traits.weight_type])
+        return sum(entry.size for entry in quantized_entries(file, traits.codes, {}).values())
+    return sum(math.prod(record.shape) * TYPE_BYTES[traits.weight_type] for record in file.tensors.values())

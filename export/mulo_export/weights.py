@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "Progress",
     "TensorEntry",
     "WrittenFile",
+    "cast_rows",
     "cast_values",
     "convert_weights",
     "converted_entry",
@@ -33,6 +34,7 @@ Progress = Callable[[int], None]
 """Called with the number of bytes just written."""
 
 _CHUNK = 8 * 2**20
+_ROWS = 512
 TYPE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """Bytes of one value of the floating-point types that a bundle's weights can have."""
 _LARGEST = {"F32": float(np.finfo(np.float32).max), "F16": float(np.finfo(np.float16).max), "BF16": 255 * 2.0**120}
@@ -125,6 +127,13 @@ def cast_values(path: Path, name: str, values: NDArray[Any], dtype: str) -> NDAr
     if dtype == "BF16":
         return _round_to_bfloat16(wide)
     return wide.astype(np.float16 if dtype == "F16" else np.float32, copy=False)
+
+
+def cast_rows(file: TensorFile, record: TensorRecord, dtype: str) -> Iterator[NDArray[Any]]:
+    """The rows of a matrix as `dtype`, some at a time, so that it is never in memory as a whole; see `cast_values`."""
+    values = file.array(record.name)
+    for first in range(0, len(values), _ROWS):
+        yield cast_values(file.path, record.name, values[first : first + _ROWS], dtype)
 
 
 def write_tensors(

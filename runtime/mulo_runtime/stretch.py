@@ -61,9 +61,12 @@ class Stretch(ABC):
                 [N, span.stop + 1 - drawn].
         """
 
-    @abstractmethod
-    def extend(self, span: range) -> None:
-        """Feed the tokens of `span` in one pass and draw nothing."""
+    def extend(self, spans: Sequence[range]) -> None:
+        """Feed the tokens of each image's own span in one pass and draw nothing; one that has none is idle."""
+        self._guard()
+        positions = pack([np.arange(span.start, span.stop) for span in spans])
+        tokens = np.take_along_axis(self._tokens, positions, axis=1)
+        self._model.extend(tokens, positions, [len(span) for span in spans])
 
     @abstractmethod
     def map(self, graph: GridGraph, start: int, stop: int, cols: int) -> NDArray[Any]:
@@ -114,11 +117,6 @@ class HostStretch(Stretch):
             first=drawn - 1 - span.start,
         )
         draws.fill(made)
-
-    def extend(self, span: range) -> None:
-        """See `Stretch.extend`."""
-        self._guard()
-        self._model.extend(self._tokens[:, span.start : span.stop], *span_queries(len(self._tokens), span))
 
     def map(self, graph: GridGraph, start: int, stop: int, cols: int) -> NDArray[Any]:
         """See `Stretch.map`."""

@@ -18,8 +18,9 @@ from mulo_export.codes import BLOCK, scale_name
 from mulo_export.graphs.builder import GraphBuilder
 from mulo_export.graphs.precision import Weights
 from mulo_export.graphs.transformer import transformer_graph
-from mulo_export.precision import CodeType
-from mulo_export.quantize_for_tensorrt import quantize_weights, quantized_inputs
+from mulo_export.precision import Codes, CodeType
+from mulo_export.quantize import quantize_weights
+from mulo_export.quantize_for_tensorrt import quantized_inputs
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
@@ -33,7 +34,7 @@ Tensors = Mapping[str, NDArray[Any]]
 def _quantized(folder: Path, tensors: Tensors, codes: CodeType, amax: Mapping[str, float] | None = None) -> TensorFile:
     save_file(dict(tensors), folder / "checkpoint.safetensors")
     file = read_tensor_file(folder / "checkpoint.safetensors")
-    quantize_weights(file, folder / "weights.safetensors", codes, "F16", amax or {}, lambda _: None)
+    quantize_weights(file, folder / "weights.safetensors", Codes("tensorrt", codes), amax or {}, lambda _: None)
     return read_tensor_file(folder / "weights.safetensors")
 
 
@@ -129,7 +130,7 @@ def test_no_more_than_a_few_copies_of_one_tensor_are_in_memory(codes: CodeType, 
     file = read_tensor_file(tmp_path / "checkpoint.safetensors")
     tracemalloc.start()
     try:
-        quantize_weights(file, tmp_path / "weights.safetensors", codes, "F16", {}, lambda _: None)
+        quantize_weights(file, tmp_path / "weights.safetensors", Codes("tensorrt", codes), {}, lambda _: None)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -148,7 +149,7 @@ def test_everything_but_the_products_of_layers_computes_as_in_float16(codes: Cod
     golden = open_golden("llamagen_t2i", tmp_path)
     matrices = [name for name in golden.file.tensors if name.startswith("layers.") and "norm" not in name]
     amax = {} if codes == "int4" else dict.fromkeys(matrices, 8.0)
-    quantize_weights(golden.file, tmp_path / "codes.safetensors", codes, "F16", amax, lambda _: None)
+    quantize_weights(golden.file, tmp_path / "codes.safetensors", Codes("tensorrt", codes), amax, lambda _: None)
     path = tmp_path / "codes.onnx"
     transformer_graph(golden.config, read_tensor_file(tmp_path / "codes.safetensors"), "codes.safetensors").save(path)
     onnx.checker.check_model(path, full_check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import astuple, fields, replace
 from itertools import product
@@ -237,3 +238,15 @@ def _distance_to_its_interval(
     end = np.take_along_axis(probs.cumsum(axis=-1), token_ids[..., None], axis=-1)[..., 0]
     start = end - np.take_along_axis(probs, token_ids[..., None], axis=-1)[..., 0]
     return np.maximum(np.maximum(start - uniforms, uniforms - end), 0)
+
+
+def test_the_reference_takes_memory_for_what_it_returns_and_not_for_a_square_of_the_vocabulary() -> None:
+    logits = np.random.default_rng(0).standard_normal((2, 4, 16384), np.float32)
+    tracemalloc.start()
+    try:
+        probs = distribution(logits, 2, SamplingSettings(temperature=0.0))
+        assert tracemalloc.get_traced_memory()[1] < 10 * probs.nbytes
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(probs.argmax(axis=-1), logits.argmax(axis=-1))
+    assert (probs.sum(axis=-1) == 1).all()

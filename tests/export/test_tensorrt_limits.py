@@ -11,7 +11,6 @@ import onnx
 import pytest
 from bundles import tiny_bundle, tiny_options
 from mulo_export.bundle_writer import write_bundle
-from mulo_export.graphs.builder import Model
 from mulo_export.graphs.sampler import sampler_graph
 from mulo_export.precision import Precision
 from tar_checkpoints import tar_checkpoints, tar_sources
@@ -27,12 +26,12 @@ LONGEST_SORT = 3840
 UINT8, INT64 = 2, 7
 
 
-def _sampler(name: str) -> Model:
+def _sampler(name: str) -> onnx.ModelProto:
     """A sampler for the largest published vocabulary."""
     return sampler_graph(np.zeros((16384, 4), np.int64), full=name == "sampler_full").model()
 
 
-def _of_bundle(bundle: Path) -> dict[str, Model]:
+def _of_bundle(bundle: Path) -> dict[str, onnx.ModelProto]:
     paths = (path for path in bundle.glob("*.onnx") if not path.stem.startswith("sampler"))
     return {path.stem: onnx.load(path, load_external_data=False) for path in paths}
 
@@ -53,7 +52,7 @@ BUNDLES: Mapping[str, Callable[[Path], Path]] = {
 
 
 @pytest.fixture(scope="module", params=["samplers", *BUNDLES])
-def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+def models(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, onnx.ModelProto]:
     """Every graph of a kind of bundle by its name."""
     if request.param == "samplers":
         return {name: _sampler(name) for name in ("sampler", "sampler_full")}
@@ -71,7 +70,7 @@ def _graphs(graph: Any) -> Iterator[Any]:
             yield from _graphs(branch)
 
 
-def _nodes(models: Mapping[str, Model], *operators: str) -> Iterator[tuple[Any, Any]]:
+def _nodes(models: Mapping[str, onnx.ModelProto], *operators: str) -> Iterator[tuple[Any, Any]]:
     """Every node of these operators, or of all, with the graph that it is in."""
     for model in models.values():
         for graph in _graphs(model.graph):
@@ -82,20 +81,20 @@ def _attributes(node: Any) -> dict[str, Any]:
     return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
-def test_no_operator_is_one_that_is_refused(models: dict[str, Model]) -> None:
+def test_no_operator_is_one_that_is_refused(models: dict[str, onnx.ModelProto]) -> None:
     used = {node.op_type for _, node in _nodes(models)}
     assert used
     assert not used & REFUSED
 
 
-def test_no_branch_or_loop_lies_within_another(models: dict[str, Model]) -> None:
+def test_no_branch_or_loop_lies_within_another(models: dict[str, onnx.ModelProto]) -> None:
     for model in models.values():
         for node in model.graph.node:
             for branch in _branches(node):
                 assert not {inner.op_type for inner in branch.node} & CONTROL_FLOW
 
 
-def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(models: dict[str, Model]) -> None:
+def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(models: dict[str, onnx.ModelProto]) -> None:
     for graph, node in _nodes(models, "TopK"):
         whole = [tensor for tensor in graph.initializer if tensor.data_type == INT64]
         constants = {tensor.name: np.frombuffer(tensor.raw_data, np.int64) for tensor in whole}
@@ -103,13 +102,13 @@ def test_nothing_is_sorted_but_a_constant_number_of_values_within_the_limit(mode
 
 
 def test_no_image_is_resized_with_antialiasing_and_nothing_is_scattered_with_a_reduction(
-    models: dict[str, Model],
+    models: dict[str, onnx.ModelProto],
 ) -> None:
     for _, node in _nodes(models):
         assert not {"antialias", "reduction"} & _attributes(node).keys()
 
 
-def test_eight_bit_pixels_appear_only_at_an_output(models: dict[str, Model]) -> None:
+def test_eight_bit_pixels_appear_only_at_an_output(models: dict[str, onnx.ModelProto]) -> None:
     outputs = {value.name for model in models.values() for value in model.graph.output}
     for _, node in _nodes(models, "Cast"):
         if _attributes(node)["to"] == UINT8:
@@ -117,7 +116,7 @@ def test_eight_bit_pixels_appear_only_at_an_output(models: dict[str, Model]) -> 
 
 
 def test_attention_has_an_explicit_mask_or_none_and_nothing_that_is_dropped_or_refused(
-    models: dict[str, Model],
+    models: dict[str, onnx.ModelProto],
 ) -> None:
     for _, node in _nodes(models, "Attention"):
         assert len(node.input) <= 4
@@ -125,13 +124,13 @@ def test_attention_has_an_explicit_mask_or_none_and_nothing_that_is_dropped_or_r
         assert _attributes(node).keys() <= {"scale", "q_num_heads", "kv_num_heads"}
 
 
-def test_every_cache_goes_in_is_updated_in_a_row_of_slots_and_comes_out(models: dict[str, Model]) -> None:
+def test_every_cache_goes_in_is_updated_in_a_row_of_slots_and_comes_out(models: dict[str, onnx.ModelProto]) -> None:
     for graph, node in _nodes(models, "TensorScatter"):
         assert node.input[0] in {value.name for value in graph.input}
         assert node.output[0] in {value.name for value in graph.output}
         assert _attributes(node) == {"axis": -2, "mode": b"linear"}
 
 
-def test_codes_are_symmetric(models: dict[str, Model]) -> None:
+def test_codes_are_symmetric(models: dict[str, onnx.ModelProto]) -> None:
     for _, node in _nodes(models, "QuantizeLinear", "DequantizeLinear"):
         assert len(node.input) == 2

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from mulo_runtime import AutoRegressive, ClassId, MuloSD, Request, Result, Sampling, ZipAR
+from mulo_runtime import AutoRegressive, ClassId, MuloSD, Prompt, Request, Result, Sampling, ZipAR
 from pipelines import MakePipeline, request
 
 REJECT_ALL, ACCEPT_ALL = 2.0, 0.0
+
+
+def drafter_queries(results: Sequence[Result]) -> int:
+    return sum(result.statistics.engines["drafter"].queries for result in results)
 
 
 def tokens(result: Result) -> list[int]:
@@ -159,12 +164,35 @@ def test_without_expansion_only_rejections_are_resampled(open_pipeline: MakePipe
     assert wide.statistics.rejected == alone.statistics.rejected < wide.statistics.resampled
 
 
-def test_images_of_a_batch_are_those_decoded_alone(open_pipeline: MakePipeline) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [
+        AutoRegressive(),
+        ZipAR(2),
+        ZipAR(2, schedule="published"),
+        MuloSD(pool_k=4),
+        MuloSD(pool_k=4, guided="drafter"),
+        MuloSD(pool_k=4, rows_per_round=0),
+        MuloSD(pool_k=4, refresh="dirty", stale="mask"),
+        MuloSD(pool_k=4, rejection="raster", islands="serial"),
+        MuloSD(pool_k=4, draft="rows"),
+        MuloSD(pool_k=4, draft="rows", refresh="none"),
+        MuloSD(pool_k=4, draft="rows", resynchronise=False),
+    ],
+    ids=str,
+)
+def test_images_of_a_batch_are_those_decoded_alone(open_pipeline: MakePipeline, method: Any) -> None:
+    """Each image has a condition, a seed and, where it resamples, a schedule of its own."""
     alone, together = open_pipeline(), open_pipeline(images=3)
-    for method in (AutoRegressive(), ZipAR(2), MuloSD(pool_k=4), MuloSD(pool_k=4, draft="rows", refresh="none")):
-        requests = [request(seed, method) for seed in (1, 2, 3)]
-        singles = [tokens(alone.generate(one)) for one in requests]
-        assert [tokens(result) for result in together.generate_batch(requests)] == singles
+    prompts = [Prompt(text) for text in ("red circle", "blue square and red circle", "blue square")]
+    for first in (0, 3):
+        requests = [Request(prompt, seed=first + image, method=method) for image, prompt in enumerate(prompts)]
+        singles = [alone.generate(one) for one in requests]
+        batch = together.generate_batch(requests)
+        assert [tokens(result) for result in batch] == [tokens(single) for single in singles]
+        assert [result.statistics.resampled for result in batch] == [s.statistics.resampled for s in singles]
+        if isinstance(method, MuloSD):
+            assert drafter_queries(batch[:1]) == drafter_queries(singles)
 
 
 @pytest.mark.parametrize("method", [AutoRegressive(), ZipAR(2), MuloSD(pool_k=4)], ids=str)

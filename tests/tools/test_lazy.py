@@ -22,9 +22,11 @@ def test_the_help_lists_every_command_with_its_summary() -> None:
     help_text = CliRunner().invoke(main, ["--help"]).stdout
     for name in (
         "generate",
+        "encode-text",
         "inspect",
         "bench",
         "bench-step",
+        "bench-batch",
         "bench-torch",
         "profile",
         "verify",

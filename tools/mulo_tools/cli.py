@@ -18,6 +18,9 @@ Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mul
 
 _COMMANDS = {
     "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "encode-text": LazyCommand(
+        "mulo_tools.text.command", "encode_text_group", "Make the condition of published models from a prompt.", "text"
+    ),
     "serve": LazyCommand("mulo_tools.serve", "serve_command", "Serve images over HTTP, with a page.", "cpu,service"),
     "canary": LazyCommand("mulo_tools.canary", "canary_command", "Tell, or record, how test images are accepted."),
     "inspect": LazyCommand("mulo_tools.inspect", "inspect_command", "Show what a bundle holds and needs."),
@@ -26,6 +29,12 @@ _COMMANDS = {
     ),
     "bench-step": LazyCommand(
         "mulo_tools.bench.step_cost", "step_command", "Compare a step of plain decoding with bare engines.", "cpu,bench"
+    ),
+    "bench-batch": LazyCommand(
+        "mulo_tools.bench.batch_equality",
+        "batch_command",
+        "Compare images of a batch with those alone.",
+        "cpu,bench",
     ),
     "bench-torch": LazyCommand(
         "mulo_tools.bench.torch_baseline", "torch_command", "Compare plain decoding with PyTorch.", "cpu,bench,torch"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mulo_export.checkpoints.ar_dtok import PUBLISHED_PREFIX
 from mulo_export.checkpoints.ta_tok import TaTokConfig, ta_tok_shapes
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.checkpoints.vq import VqConfig
@@ -46,19 +47,21 @@ LP = TarShape(
         ffn=3584,
         vocabulary=16384,
         grid=16,
-        prefix=729,
+        prefix=PUBLISHED_PREFIX,
         feature_size=1152,
         classes=None,
     ),
     ta_tok=TaTokConfig(
-        codes=1024, code_size=64, projected=256, patch=256, layers=1, dim=1152, heads=12, ffn=4304, side=27
+        codes=65536, code_size=1536, projected=1536, patch=1536, layers=3, dim=1152, heads=12, ffn=3072, side=16
     ),
     vq=VQ16,
 )
-"""AR-DTok-LP and VQ-16 as published; of TA-Tok, which runs once an image, a smaller one with as many features."""
+"""AR-DTok-LP, the part of TA-Tok that decodes codes, and VQ-16, as published (arXiv 2506.18898)."""
 
 
-def write_random_tar(folder: Path, shape: TarShape, *, drafter: int, target: int, dtype: str) -> Sources:
+def write_random_tar(
+    folder: Path, shape: TarShape, *, drafter: int, target: int, dtype: str, sparse: bool = False
+) -> Sources:
     """Write checkpoints into the empty `folder`, and read their headers.
 
     Args:
@@ -67,11 +70,12 @@ def write_random_tar(folder: Path, shape: TarShape, *, drafter: int, target: int
         drafter: tokens along one side of the drafter's grid.
         target: likewise, of the target's.
         dtype: of the transformers, F32 or F16.
+        sparse: leave the transformers' weights holes of zeros, which take no disk and no time.
     """
     for seed, (role, grid) in enumerate((("drafter", drafter), ("target", target))):
         rows = shape.transformer.prefix + grid**2 - 1
         config = replace(shape.transformer, grid=grid, position_rows=rows)
-        write_random_checkpoint(folder / f"{role}.safetensors", config, dtype=dtype, seed=seed)
+        write_random_checkpoint(folder / f"{role}.safetensors", config, dtype=dtype, sparse=sparse, seed=seed)
     write_random_tensors(folder / "ta_tok.safetensors", ta_tok_shapes(shape.ta_tok), {})
     write_random_tokenizer(folder / "vq.safetensors", shape.vq)
     low, high = (read_source_transformer(folder / f"{role}.safetensors") for role in ("drafter", "target"))

@@ -1,26 +1,35 @@
-"""LlamaGen's published VQ-16 tokenizer with random weights."""
+"""LlamaGen's published VQ tokenizers with random weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from mulo_export.checkpoints.vq import VqBlock, VqConfig, vq_shapes
 from mulo_export.weights import TensorEntry, write_tensors
 
-__all__ = ["VQ16", "write_random_tokenizer"]
+__all__ = ["VQ8", "VQ16", "write_random_tokenizer"]
 
-_CHANNELS = (128, 128, 256, 256, 512)
-"""Of the resolution levels, the finest first."""
 _ENCODER_BLOCKS, _DECODER_BLOCKS = 2, 3
 
 
-def _encoder() -> Iterator[VqBlock]:
-    channels = _CHANNELS[0]
-    for level, outputs in enumerate(_CHANNELS):
+def _tokenizer(*widths: int) -> VqConfig:
+    """A tokenizer whose resolution levels have `widths` channels, the finest first."""
+    return VqConfig(
+        vocabulary=16384,
+        code_size=8,
+        latent_channels=256,
+        encoder=tuple(_encoder(widths)),
+        decoder=tuple(_decoder(widths)),
+    )
+
+
+def _encoder(widths: Sequence[int]) -> Iterator[VqBlock]:
+    channels = widths[0]
+    for level, outputs in enumerate(widths):
         stem = f"encoder.conv_blocks.{level}"
-        lowest = level == len(_CHANNELS) - 1
+        lowest = level == len(widths) - 1
         yield from _level(stem, channels, outputs, _ENCODER_BLOCKS, attention=lowest)
         channels = outputs
         if not lowest:
@@ -28,14 +37,14 @@ def _encoder() -> Iterator[VqBlock]:
     yield from _middle("encoder", channels)
 
 
-def _decoder() -> Iterator[VqBlock]:
-    channels = _CHANNELS[-1]
+def _decoder(widths: Sequence[int]) -> Iterator[VqBlock]:
+    channels = widths[-1]
     yield from _middle("decoder", channels)
-    for level, outputs in enumerate(reversed(_CHANNELS)):
+    for level, outputs in enumerate(reversed(widths)):
         stem = f"decoder.conv_blocks.{level}"
         yield from _level(stem, channels, outputs, _DECODER_BLOCKS, attention=level == 0)
         channels = outputs
-        if level < len(_CHANNELS) - 1:
+        if level < len(widths) - 1:
             yield VqBlock("upsample", f"{stem}.upsample", channels, channels)
 
 
@@ -52,14 +61,10 @@ def _middle(side: str, channels: int) -> Iterator[VqBlock]:
     yield VqBlock("residual", f"{side}.mid.2", channels, channels)
 
 
-VQ16 = VqConfig(
-    vocabulary=16384,
-    code_size=8,
-    latent_channels=256,
-    encoder=tuple(_encoder()),
-    decoder=tuple(_decoder()),
-)
+VQ16 = _tokenizer(128, 128, 256, 256, 512)
 """Five levels, 16 pixels a token; 71,883,403 parameters."""
+VQ8 = _tokenizer(128, 256, 256, 512)
+"""Four levels, 8 pixels a token; 70,109,835 parameters."""
 
 
 def write_random_tokenizer(path: Path, config: VqConfig = VQ16, seed: int = 0) -> None:

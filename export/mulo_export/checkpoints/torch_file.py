@@ -11,15 +11,12 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulo_engines.errors import CheckpointError, EngineUnavailable
 
 from mulo_export.checkpoints.container import unwrap
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["read_torch_file"]
 
@@ -44,7 +41,8 @@ class _Arguments:
 
 
 _INERT = ("easydict.EasyDict", "argparse.Namespace")
-"""The classes beside torch's own that a checkpoint may name: those in which trainers keep their arguments."""
+"""The classes beside torch's own that a checkpoint may name: Tar's files keep their arguments in the first, and what
+LlamaGen's trainer saves, such as the published vq_ds16_c2i_training.pt, in the second."""
 
 
 def read_torch_file(path: Path, *, ema: bool = False) -> TensorFile:

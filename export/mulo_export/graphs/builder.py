@@ -16,12 +16,8 @@ __all__ = [
     "OPSET",
     "RECORD_TYPES",
     "GraphBuilder",
-    "Model",
     "Value",
     "check_model",
-    "initializers",
-    "load_model",
-    "save_model",
     "signature",
     "with_fixed_sizes",
     "with_input_ranges",
@@ -31,8 +27,6 @@ OPSET = 24
 _IR_VERSION = 11
 Value = str
 """A value of a graph, known by its name."""
-Model = onnx.ModelProto
-"""A finished model."""
 
 _TYPES = {
     "float32": onnx.TensorProto.FLOAT,
@@ -53,13 +47,9 @@ RECORD_TYPES = {
     "F8_E4M3": "float8e4m3fn",
     "I64": "int64",
     "I8": "int8",
+    "U8": "uint8",
 }
 """The type that a graph has for a safetensors type."""
-_RAW_TYPES: Mapping[int, str] = {
-    onnx.TensorProto.FLOAT: "F32",
-    onnx.TensorProto.INT8: "I8",
-    onnx.TensorProto.INT64: "I64",
-}
 
 
 class GraphBuilder:
@@ -94,7 +84,7 @@ class GraphBuilder:
     ) -> Value:
         """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory.
 
-        Its shape and type are the record's, unless they are given.
+        Its shape and type are the record's, unless others are given that its bytes are to be taken for.
         """
         if record.name not in self._initializers:
             tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[dtype or RECORD_TYPES[record.dtype]])
@@ -154,11 +144,6 @@ class GraphBuilder:
         return tensor.name
 
 
-def load_model(path: Path) -> Model:
-    """The model at `path` with all its weights in memory."""
-    return onnx.load(path)
-
-
 def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
     """The model at `path`, serialised without its weights, with numbers for the symbolic dimensions `sizes`."""
     model = onnx.load(path, load_external_data=False)
@@ -197,20 +182,6 @@ def with_input_ranges(path: Path, prefix: str, output: str) -> tuple[bytes, list
     return bytes(model.SerializeToString(deterministic=True)), [node.input[1] for node in gemms]
 
 
-def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:
-    """Write `model` to `path`; the values of the initializers in `records` are left in the file `location`."""
-    for tensor in model.graph.initializer:
-        if tensor.name in records:
-            _leave_outside(tensor, records[tensor.name], location)
-    path.write_bytes(model.SerializeToString(deterministic=True))
-
-
-def initializers(model: Model) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
-    """Type, shape and bytes of every initializer that a node reads; two 4-bit values share a byte."""
-    read = {name for node in model.graph.node for name in node.input}
-    return {tensor.name: _content(tensor) for tensor in model.graph.initializer if tensor.name in read}
-
-
 def check_model(path: Path) -> None:
     """Check the model at `path`, its node types and shapes included, without reading its weights.
 
@@ -235,15 +206,7 @@ def _declaration(declared: onnx.TypeProto.Tensor) -> tuple[str, tuple[int | str,
     return dtype, tuple(dims)
 
 
-def _content(tensor: onnx.TensorProto) -> tuple[str, tuple[int, ...], bytes]:
-    raw = tensor.raw_data if tensor.HasField("raw_data") else onnx.numpy_helper.to_array(tensor).tobytes()
-    return _RAW_TYPES.get(tensor.data_type, "U8"), tuple(tensor.dims), raw
-
-
 def _leave_outside(tensor: onnx.TensorProto, record: TensorRecord, location: str) -> None:
-    for field in ("raw_data", "float_data", "int32_data", "int64_data"):
-        tensor.ClearField(field)
-    del tensor.external_data[:]
     for key, value in (("location", location), ("offset", record.offset), ("length", record.size)):
         tensor.external_data.add(key=key, value=str(value))
     tensor.data_location = onnx.TensorProto.EXTERNAL

@@ -79,7 +79,7 @@ def distribution(logits: NDArray[np.float32], images: int, settings: SamplingSet
     conditional, null = scores[:images], scores[-images:]
     guided = null + (conditional - null) * settings.guidance_scale
     if settings.temperature <= 0:
-        one_hot: Floats = np.eye(logits.shape[-1])[guided.argmax(axis=-1)]
+        one_hot: Floats = np.equal(np.arange(guided.shape[-1]), guided.argmax(axis=-1)[..., None]).astype(np.float64)
         return one_hot
     scores = guided / max(settings.temperature, _COLDEST)
     if settings.top_k > 0:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mulo_runtime.decoders.job import Job
-from mulo_runtime.decoders.steps import extend_span, run_waves
+from mulo_runtime.decoders.steps import extend_spans, run_waves
 from mulo_runtime.lane import Lane
 from mulo_runtime.regions import island_order, raster_order
 from mulo_runtime.settings import MuloSD
@@ -55,15 +55,15 @@ class Drafting:
         return candidates[:, (start - above) * ratio : (stop - above) * ratio]
 
     def resynchronise(self, verified: Grid, start: int, stop: int) -> None:
-        """Replace rows start .. stop-1 by `verified` [N, rows, cols], and feed the drafter from the first change on."""
+        """Replace rows start .. stop-1 by `verified` [N, rows, cols]; of each image, feed anew all from a change on."""
         begin, end = start * self._cols, stop * self._cols
         rows = verified.reshape(len(verified), -1)
-        changed = np.flatnonzero((self._tokens[:, begin:end] != rows).any(0))
-        if not len(changed):
-            return
+        changed = self._tokens[:, begin:end] != rows
         self._tokens[:, begin:end] = rows
         # The last token is left out: the next row's first wave feeds it.
-        extend_span(self._stretch(), range(begin + int(changed[0]), self.drawn - 1), self._lane.queries)
+        last = self.drawn - 1
+        spans = [range(begin + int(where.argmax()) if where.any() else last, last) for where in changed]
+        extend_spans(self._stretch(), spans, self._lane.queries)
 
     @property
     def resynchronises(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from mulo_runtime.sampler import Draws
 from mulo_runtime.stretch import Stretch
 from mulo_runtime.waves import Wave
 
-__all__ = ["extend_span", "run_waves", "verify_span"]
+__all__ = ["extend_spans", "run_waves", "verify_span"]
 
 _NOTHING: Ids = np.empty(0, np.int64)
 _IDLE = Wave(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
@@ -28,19 +28,16 @@ def verify_span(stretch: Stretch, span: range, drawn: int, queries: int, draws: 
 
     Tokens before `drawn` are fed and not drawn; see `Stretch.verify`.
     """
-    for part in _parts(span, queries):
+    for start in range(span.start, span.stop, queries):
+        part = range(start, min(start + queries, span.stop))
         first = max(part.start + 1, drawn)
         if first <= part.stop:
             stretch.verify(part, first, draws.part(first - drawn, part.stop + 1 - drawn))
         else:
-            stretch.extend(part)
+            stretch.extend([part] * len(draws.tokens))
 
 
-def extend_span(stretch: Stretch, span: range, queries: int) -> None:
-    """Feed the tokens of `span` in passes of at most `queries`, and draw nothing."""
-    for part in _parts(span, queries):
-        stretch.extend(part)
-
-
-def _parts(span: range, queries: int) -> Iterator[range]:
-    return (range(start, min(start + queries, span.stop)) for start in range(span.start, span.stop, queries))
+def extend_spans(stretch: Stretch, spans: Sequence[range], queries: int) -> None:
+    """Feed the tokens of each image's own span, in passes of at most `queries`, and draw nothing."""
+    for offset in range(0, max(map(len, spans)), queries):
+        stretch.extend([span[offset : offset + queries] for span in spans])

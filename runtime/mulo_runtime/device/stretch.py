@@ -75,11 +75,6 @@ class DeviceStretch(Stretch):
         inputs = self._model.place(fed, positions, counts, rows, drawn - 1 - span.start)
         self._enqueue(inputs, sum(counts), self._tokens[:, drawn_places], self._uniforms[:, drawn_places], draws)
 
-    def extend(self, span: range) -> None:
-        """See `Stretch.extend`."""
-        self._guard()
-        self._model.extend(self._tokens[:, span.start : span.stop], *span_queries(len(self._tokens), span))
-
     def map(self, graph: GridGraph, start: int, stop: int, cols: int) -> NDArray[Any]:
         """See `Stretch.map`."""
         assert isinstance(graph, DeviceGridGraph)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from mulo_engines.bundle import Bundle
 from mulo_export.bundle_writer import write_bundle
+from mulo_export.checkpoints.ta_tok import TaTokConfig
 from mulo_export.family_defaults import PUBLISHED, REFERENCE
 from mulo_export.options import ExportOptions, FamilyDefaults
 from mulo_export.precision import Precision
@@ -83,10 +84,15 @@ def _ignore(count: int) -> None:
     del count
 
 
+_SMALL_TA_TOK = TaTokConfig(
+    codes=1024, code_size=64, projected=256, patch=256, layers=1, dim=1152, heads=12, ffn=4304, side=27
+)
+"""One of as many features as the published one, which runs once an image and would take longest to write."""
+_LP = replace(LP, ta_tok=_SMALL_TA_TOK)
 SUBJECTS: Mapping[str, Subject] = {
     "reference-64px": _reference(2),
     "reference-128px": _reference(4),
-    "lp-512px": tar_subject(LP, 16, 32, Precision.FP16),
-    "lp-1024px": tar_subject(LP, 16, 64, Precision.FP16),
+    "lp-512px": tar_subject(_LP, 16, 32, Precision.FP16),
+    "lp-1024px": tar_subject(_LP, 16, 64, Precision.FP16),
 }
 """The family that mulo ships, and pairs as large as Tar's published AR-DTok-LP, by name."""

@@ -1,0 +1,54 @@
+"""What is measured of exports and drawings, on a bundle that takes no time, and the pairs that are measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundles import tiny_checkpoints, tiny_sources
+from mulo_export.precision import Precision
+from mulo_runtime import AutoRegressive, MuloSD
+from mulo_tools.measure_published import measure_draw, measure_export, random_sources
+from mulo_tools.memory_peak import watch_memory
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("measured")
+    cost = measure_export(tiny_sources(tiny_checkpoints(folder)), Precision.INT8, folder / "bundle")
+    assert cost.bundle_bytes == sum(path.stat().st_size for path in (folder / "bundle").rglob("*") if path.is_file())
+    assert cost.seconds > 0
+    # Two processes and their libraries, and nothing of any size beside.
+    assert 50e6 < cost.peak_bytes < 600e6
+    return folder / "bundle"
+
+
+def test_the_first_rows_of_an_image_are_timed_without_the_others(bundle: Path) -> None:
+    cost = measure_draw(bundle, AutoRegressive(), threads=1, rows=2)
+    assert cost.tokens == 2 * 8
+    assert cost.seconds > 0
+    assert not cost.phases
+
+
+def test_a_whole_image_is_timed_by_phases(bundle: Path) -> None:
+    cost = measure_draw(bundle, MuloSD(), threads=1)
+    assert cost.tokens == 8 * 8
+    assert {"draft", "verify"} <= cost.phases.keys()
+    assert 0 < sum(cost.phases.values()) < cost.seconds
+
+
+def test_memory_is_watched_at_its_peak() -> None:
+    with watch_memory() as before:
+        pass
+    with watch_memory() as peak:
+        np.ones(200_000_000, np.uint8).sum()
+    assert peak.bytes > before.bytes + 150_000_000
+
+
+def test_the_published_pair_of_tar_is_what_its_exporter_takes(tmp_path: Path) -> None:
+    sources = random_sources("tar", "", tmp_path, sparse=True)
+    assert [model.config.grid for model in (sources.drafter, sources.target)] == [16, 32]
+    parameters = sum(record.size // 4 for record in sources.drafter.file.tensors.values())
+    assert parameters == 654_241_280
+    assert sources.ta_tok is not None
