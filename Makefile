@@ -29,8 +29,8 @@ release: .venv/test.stamp
 	$(BIN)/python -m venv $(RELEASE)
 	$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt \
 		"$$(ls $(DIST)/mulo-*.whl)[cpu,export]"
-	$(BIN)/cyclonedx-py environment $(RELEASE)/bin/python --pyproject pyproject.toml --output-reproducible \
-		--output-format JSON --output-file $(DIST)/mulo.cdx.json
+	$(BIN)/cyclonedx-py environment $(RELEASE)/bin/python --pyproject pyproject.toml --gather-license-texts \
+		--output-reproducible --output-format JSON --output-file $(DIST)/mulo.cdx.json
 
 build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force

@@ -14,16 +14,19 @@ Requests wait at the handle, where every replica can take them; when `queue` of 
 
 # Ray reads the annotation of `build_app`, hence annotations are not postponed here.
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event as Signal
+from typing import Any, cast
 
 from mulo_engines.errors import DeviceFailed, MuloError, PipelineClosed
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 
-from mulo_runtime import Done, Pipeline, Request, Result, StreamEvent
+from mulo_runtime import Pipeline, Request, Result, StreamEvent
 
 __all__ = ["Replica", "ReplicaSettings", "build_app"]
 
@@ -32,7 +35,6 @@ class ReplicaSettings(BaseModel):
     """What `serve run` and Serve's YAML files may say; `gpus` and `threads` are what Ray reserves for a replica."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
     bundle: Path
     backend: str = "onnxruntime"
     compiled: Path | None = None
@@ -42,7 +44,6 @@ class ReplicaSettings(BaseModel):
     gpus: float = Field(0, ge=0)
     min_replicas: int = Field(1, ge=0)
     max_replicas: int = Field(1, ge=1)
-    drain_seconds: float = Field(60, ge=0)
 
 
 class Replica:
@@ -57,29 +58,32 @@ class Replica:
         self._pipeline.warm_up()
 
     async def generate(self, request: Request) -> Result:
-        """Make one image."""
-        async for event in self.stream(request):
-            if isinstance(event, Done):
-                return event.result
-        raise AssertionError("a stream ends with Done")
+        """Make one image; a caller that cancels or goes away stops it at its next pass."""
+        with self._call() as (cancel, run):
+            return cast("Result", await run(partial(self._pipeline.generate, request, cancel=cancel)))
 
     async def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
-        """Make one image and show it while it grows; a caller that cancels or goes away stops it at its next pass."""
-        cancel, loop = Signal(), asyncio.get_running_loop()
-        events = self._pipeline.stream(request, cancel=cancel)
-        try:
-            while (event := await loop.run_in_executor(self._threads, next, events, None)) is not None:
+        """Make one image and show it while it grows; likewise."""
+        with self._call() as (cancel, run):
+            events = self._pipeline.stream(request, cancel=cancel)
+            while (event := await run(next, events, None)) is not None:
                 yield event
-        except (DeviceFailed, PipelineClosed) as error:
-            self._fault = error
-            raise
-        finally:
-            cancel.set()
 
     def check_health(self) -> None:
         """Raise what makes the replica unusable, so that Ray replaces it."""
         if self._fault is not None:
             raise self._fault
+
+    @contextmanager
+    def _call(self) -> Iterator[tuple[Signal, Callable[..., asyncio.Future[Any]]]]:
+        cancel = Signal()
+        try:
+            yield cancel, partial(asyncio.get_running_loop().run_in_executor, self._threads)
+        except (DeviceFailed, PipelineClosed) as error:
+            self._fault = error
+            raise
+        finally:
+            cancel.set()
 
 
 def build_app(settings: ReplicaSettings) -> serve.Application:
@@ -91,6 +95,5 @@ def build_app(settings: ReplicaSettings) -> serve.Application:
         max_queued_requests=settings.queue,
         autoscaling_config={**scaling, "target_ongoing_requests": settings.lanes},
         ray_actor_options={"num_cpus": settings.threads, "num_gpus": settings.gpus},
-        graceful_shutdown_timeout_s=settings.drain_seconds,
     )(Replica)
     return deployment.bind(settings)

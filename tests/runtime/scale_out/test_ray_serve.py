@@ -21,6 +21,8 @@ from ray.exceptions import ActorDiedError
 from ray.serve.exceptions import BackPressureError
 from ray_clusters import ray_cluster, worker_pids
 
+pytestmark = pytest.mark.timeout(600)
+
 PROMPT = Prompt("red circle and blue square")
 QUEUE = 4
 REPLICAS = 2
@@ -128,11 +130,10 @@ def test_a_replica_whose_device_failed_says_so_to_ray(bundle: Path, monkeypatch:
     replica = Replica(ReplicaSettings(bundle=bundle))
     replica.check_health()
 
-    def fail(*_: object, **__: object) -> Iterator[Any]:
+    def fail(*_: object, **__: object) -> None:
         raise DeviceFailed("the GPU fell off the bus")
-        yield
 
-    monkeypatch.setattr(replica._pipeline, "stream", fail)
+    monkeypatch.setattr(replica._pipeline, "generate", fail)
     with pytest.raises(DeviceFailed):
         asyncio.run(replica.generate(slow(1)))
     with pytest.raises(DeviceFailed, match="fell off"):

@@ -16,6 +16,8 @@ from ray_clusters import ray_cluster, worker_pids
 
 RunMulo = Callable[..., Result]
 
+pytestmark = pytest.mark.timeout(600)
+
 PROMPTS = 24
 
 
