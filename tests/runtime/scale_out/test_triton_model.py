@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +153,8 @@ def test_an_error_is_an_answer_with_a_code(model: Any, request_: InferenceReques
 
 
 def test_a_full_queue_refuses_at_once_and_who_cancels_frees_the_lane(model: Any) -> None:
-    with model._pipeline._pool.lease(None):
+    with closing(model._pipeline.stream(Request(Prompt(PROMPT)))) as stream:
+        next(stream)
         waiting = ask(model, prompt_request())
         while not model._pipeline._pool._waiting:
             pass
