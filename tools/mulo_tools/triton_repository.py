@@ -43,15 +43,17 @@ def triton_command(bundle: Path, out: Path, name: str, lanes: int, queue: int, *
     """Write a model repository for Triton that serves the bundle in the folder BUNDLE, where it lies.
 
     The Python of Triton's python_backend needs mulo installed. Inputs are what the bundle is conditioned on, and
-    optionally "seed" and "previews"; outputs are "image", "stage" (draft, rows, done) and "seed". On a GPU there is an
-    instance on each, or on the one that --device names.
+    optionally "seed" and "previews"; outputs are "image", "stage" (draft, rows, done) and "seed". There is one
+    instance, with all the lanes; on a GPU it is on the one that --device names.
     """
+    if Path(name).name != name:
+        raise click.BadParameter(f"{name!r} is no name of a folder", param_hint="--name")
     manifest = Bundle.open(bundle, verify="size").manifest
     options = chosen_backend(flags)
     parameters = {"bundle": bundle.absolute(), "lanes": lanes, "queue": queue}
     parameters |= {"backend": options["backend"], "threads": options["threads"]}
     if options["compiled"] is not None:
-        parameters["engines"] = options["compiled"].absolute()
+        parameters["engines"] = options["compiled"]
     config = _config(name, manifest, parameters, options["device"])
     write_bytes(out / name / "1" / "model.py", _MODEL.encode())
     write_bytes(out / name / "config.pbtxt", config.encode())

@@ -185,3 +185,21 @@ def test_a_class_conditional_bundle_takes_classes(shared_bundle: MakeBundle, tmp
         request = InferenceRequest([Tensor("class_id", np.array([CLASSES - 1], np.int64)), Tensor("seed", seed(1))])
         found = outputs(answers(ask(model, request))[0])
     np.testing.assert_array_equal(found["image"], expected(bundle, Request(ClassId(CLASSES - 1), seed=1)))
+
+
+def test_on_a_gpu_the_instance_is_on_the_one_that_is_named(shared_bundle: MakeBundle, tmp_path: Path) -> None:
+    options = ["--backend", "tensorrt", "--device", "1", "--engines", str(tmp_path), "--lanes", "3"]
+    command = ["triton-repository", str(shared_bundle()), "--out", str(tmp_path), *options]
+    assert CliRunner().invoke(main, command, catch_exceptions=False).exit_code == 0
+    config = model_config(tmp_path)
+    assert config["instance_group"] == [{"count": 1, "kind": "KIND_GPU", "gpus": [1]}]
+    given = {name: value["string_value"] for name, value in config["parameters"].items()}
+    assert (given["backend"], given["lanes"], given["engines"]) == ("tensorrt", "3", str(tmp_path))
+
+
+def test_a_name_that_is_a_path_is_refused(shared_bundle: MakeBundle, tmp_path: Path) -> None:
+    command = ["triton-repository", str(shared_bundle()), "--out", str(tmp_path / "out"), "--name", "../mulo"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert "no name of a folder" in result.stderr
+    assert not list(tmp_path.iterdir())
