@@ -34,13 +34,14 @@ release: .venv/test.stamp
 
 build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
+	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench]'
+	$(PIP) '.[export,cpu,bench,service,profile]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,torch,tensorrt-rtx,profile,ray,dev]'
+	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,ray,torch,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

@@ -13,7 +13,19 @@ train_group = LazyGroup(
             "train_command",
             "The small family that mulo ships: a tokenizer, a drafter and two targets.",
             "torch,bench",
-        )
+        ),
+        "eagle": LazyCommand(
+            "mulo_tools.reference.train_eagle",
+            "eagle_command",
+            "The EAGLE-1 head of a target of the reference family, which drafts for chain methods.",
+            "torch,bench",
+        ),
+        "upsampler": LazyCommand(
+            "mulo_tools.reference.train_upsampler",
+            "upsampler_command",
+            "A learned upsampler between two grids of the reference family, for MuLo-SD.",
+            "torch,bench",
+        ),
     },
     name="train",
     help="Train a family of models.",

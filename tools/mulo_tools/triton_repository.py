@@ -43,8 +43,8 @@ def triton_command(bundle: Path, out: Path, name: str, lanes: int, queue: int, *
     """Write a model repository for Triton that serves the bundle in the folder BUNDLE, where it lies.
 
     The Python of Triton's python_backend needs mulo installed. Inputs are what the bundle is conditioned on, and
-    optionally "seed" and "previews"; outputs are "image", "stage" (draft, rows, done) and "seed". There is one
-    instance, with all the lanes; on a GPU it is on the one that --device names.
+    optionally "seed" and "previews"; outputs are "image", "stage" (draft, verified, rows, done) and "seed". There is
+    one instance, with all the lanes; on a GPU it is on the one that --device names.
     """
     if Path(name).name != name:
         raise click.BadParameter(f"{name!r} is no name of a folder", param_hint="--name")

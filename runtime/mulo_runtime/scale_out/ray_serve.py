@@ -14,15 +14,11 @@ Requests wait at the handle, where every replica can take them; when `queue` of 
 
 # Ray reads the annotation of `build_app`, hence annotations are not postponed here.
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
-from threading import Event as Signal
-from typing import Any, cast
 
-from mulo_engines.errors import DeviceFailed, MuloError, PipelineClosed
+from mulo_engines.errors import EngineError
 from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 
@@ -53,37 +49,25 @@ class Replica:
         options = settings.model_dump(include={"backend", "compiled", "threads", "lanes"})
         # Ray sends a request for each lane; one that was cancelled holds its lane until its next pass.
         self._pipeline = Pipeline.open(settings.bundle, spinning=False, queue=settings.lanes, **options)
-        self._threads = ThreadPoolExecutor(2 * settings.lanes)
-        self._fault: MuloError | None = None
         self._pipeline.warm_up()
 
     async def generate(self, request: Request) -> Result:
         """Make one image; a caller that cancels or goes away stops it at its next pass."""
-        with self._call() as (cancel, run):
-            return cast("Result", await run(partial(self._pipeline.generate, request, cancel=cancel)))
+        return await self._pipeline.generate_async(request)
 
     async def stream(self, request: Request) -> AsyncGenerator[StreamEvent]:
         """Make one image and show it while it grows; likewise."""
-        with self._call() as (cancel, run):
-            events = self._pipeline.stream(request, cancel=cancel)
-            while (event := await run(next, events, None)) is not None:
+        async with aclosing(self._pipeline.stream_async(request)) as events:
+            async for event in events:
                 yield event
 
-    def check_health(self) -> None:
-        """Raise what makes the replica unusable, so that Ray replaces it."""
-        if self._fault is not None:
-            raise self._fault
-
-    @contextmanager
-    def _call(self) -> Iterator[tuple[Signal, Callable[..., asyncio.Future[Any]]]]:
-        cancel = Signal()
-        try:
-            yield cancel, partial(asyncio.get_running_loop().run_in_executor, self._threads)
-        except (DeviceFailed, PipelineClosed) as error:
-            self._fault = error
-            raise
-        finally:
-            cancel.set()
+    async def check_health(self) -> None:
+        """Have a lane take a step; raise what is wrong, so that Ray replaces the replica."""
+        health = await asyncio.to_thread(self._pipeline.health)
+        if not health.live or health.state == "failed":
+            raise EngineError(
+                "the replica does not work", found=health.fault or health.state, expected="a lane that steps"
+            )
 
 
 def build_app(settings: ReplicaSettings) -> serve.Application:

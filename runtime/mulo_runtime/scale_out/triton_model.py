@@ -17,7 +17,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 from mulo_engines.errors import Busy, Cancelled, DeadlineExceeded, DeviceFailed, PipelineClosed, RequestError
 
-from mulo_runtime import Done, DraftPreview, Pipeline, Request, StreamEvent
+from mulo_runtime import Done, DraftPreview, Pipeline, Request, RowsPreview, StreamEvent, VerifiedPreview
 from mulo_runtime.scale_out.triton_request import read_request
 
 __all__ = ["TritonPythonModel"]
@@ -27,6 +27,7 @@ _CODES = (
     ((Busy, PipelineClosed, DeadlineExceeded), pb_utils.TritonError.UNAVAILABLE),
     (Cancelled, pb_utils.TritonError.CANCELLED),
 )
+_STAGES = {DraftPreview: "draft", VerifiedPreview: "verified", RowsPreview: "rows", Done: "done"}
 _THREADS = 1024  # More than lanes and queue have places: what is too much is refused at once and does not wait unseen.
 
 
@@ -86,7 +87,7 @@ class _Cancellation(Signal):
 
 
 def _response(event: StreamEvent, request: Request) -> Any:
-    stage = "done" if isinstance(event, Done) else "draft" if isinstance(event, DraftPreview) else "rows"
     image = event.result.image if isinstance(event, Done) else event.image
-    values = {"image": image, "stage": np.array([stage], object), "seed": np.array([request.seed], np.uint64)}
+    stage, seed = np.array([_STAGES[type(event)]], object), np.array([request.seed], np.uint64)
+    values = {"image": image, "stage": stage, "seed": seed}
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, value) for name, value in values.items()])

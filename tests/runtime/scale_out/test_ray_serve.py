@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import MakeBundle
-from mulo_engines.errors import DeviceFailed, PromptError
+from mulo_engines.errors import DeviceFailed, EngineError, PromptError
 from mulo_runtime import AutoRegressive, Done, DraftPreview, Pipeline, Prompt, Request, Result
 from mulo_runtime.scale_out.ray_serve import Replica, ReplicaSettings, build_app
 from pydantic import ValidationError
@@ -128,16 +128,14 @@ def test_a_caller_that_goes_away_frees_the_lane(bundle: Path) -> None:
 
 def test_a_replica_whose_device_failed_says_so_to_ray(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replica = Replica(ReplicaSettings(bundle=bundle))
-    replica.check_health()
+    asyncio.run(replica.check_health())
 
-    def fail(*_: object, **__: object) -> None:
+    def fail(*_: object) -> None:
         raise DeviceFailed("the GPU fell off the bus")
 
-    monkeypatch.setattr(replica._pipeline, "generate", fail)
-    with pytest.raises(DeviceFailed):
-        asyncio.run(replica.generate(slow(1)))
-    with pytest.raises(DeviceFailed, match="fell off"):
-        replica.check_health()
+    monkeypatch.setattr(replica._pipeline._conditions, "encode", fail)
+    with pytest.raises(EngineError, match="fell off"):
+        asyncio.run(replica.check_health())
 
 
 def test_settings_of_a_file_are_checked_and_reach_ray() -> None:

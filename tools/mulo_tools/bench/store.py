@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mulo_runtime import Method, method_name, method_settings
+from mulo_runtime import METHODS, Method, method_name, method_settings
 
 from mulo_tools.bench.scoring import Scored
-from mulo_tools.method_options import METHODS
 
 __all__ = ["ScoreStore"]
 
