@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from mulo_tools.serve import serve_command
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tools" / "container"
@@ -69,7 +70,11 @@ class TestDockerfile:
         assert f"http://127.0.0.1:{argument(file, 'EXPOSE')}/livez" in script[2]
 
     def test_the_service_is_the_first_process_so_that_sigterm_drains_it(self, file: Path) -> None:
-        assert json.loads(argument(file, "ENTRYPOINT"))[:3] == ["mulo", "serve", "/bundle"]
+        words = json.loads(argument(file, "ENTRYPOINT"))
+        assert words[:3] == ["mulo", "serve", "/bundle"]
+        with serve_command.make_context("serve", words[2:]) as context:
+            assert context.params["host"] == "0.0.0.0"
+            assert context.params["port"] == int(argument(file, "EXPOSE"))
 
     def test_only_what_the_wheel_is_built_from_is_sent_to_the_builder(self, file: Path) -> None:
         lines = file.with_name(f"{file.name}.dockerignore").read_text().splitlines()
