@@ -4,9 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt --editable
 BUNDLES := build/reference-r2 build/reference-r4
+DIST := dist
+RELEASE := build/release
 EXPORTED_FROM := $(wildcard tools/mulo_tools/reference/weights/*) $(shell find export engines -name '*.py')
 
-.PHONY: demo test
+.PHONY: demo test release
 .DELETE_ON_ERROR:
 
 # Export the two bundles, draw how images come about, and time the methods side by side.
@@ -20,6 +22,16 @@ test: .venv/test.stamp
 	$(BIN)/mypy
 	$(BIN)/pytest
 
+# The wheel, an environment that has nothing else, and beside the wheel a bill of what it brought along there.
+release: .venv/test.stamp
+	rm -rf $(DIST) $(RELEASE)
+	$(BIN)/python -m pip --disable-pip-version-check --quiet wheel --no-deps --wheel-dir $(DIST) .
+	$(BIN)/python -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt \
+		"$$(ls $(DIST)/mulo-*.whl)[cpu,export]"
+	$(BIN)/cyclonedx-py environment $(RELEASE)/bin/python --pyproject pyproject.toml --gather-license-texts \
+		--output-reproducible --output-format JSON --output-file $(DIST)/mulo.cdx.json
+
 build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
 	$(BIN)/mulo canary $(@D) --record
@@ -29,7 +41,7 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,torch,text,tensorrt-rtx,dev]'
+	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,ray,torch,text,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

@@ -63,6 +63,7 @@ ONLY_IN = {
         "mulo_export.calibration",
         "mulo_engines.manifest",
         "mulo_engines.tensorrt.record",
+        "mulo_runtime.scale_out.ray_serve",
         "mulo_runtime.service.bundle_card",
         "mulo_runtime.service.image_requests",
         "mulo_runtime.service.schema",
@@ -72,9 +73,11 @@ ONLY_IN = {
     ],
     "polygraphy": ["mulo_tools.profile.polygraphy_runner"],
     "packaging": ["mulo_engines.supported"],
+    "ray": ["mulo_runtime.scale_out.ray_serve", "mulo_tools.offline.ray_data"],
+    "triton_python_backend_utils": ["mulo_runtime.scale_out.triton_model"],
+    "filelock": ["mulo_tools.offline.folder", "mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "locust": ["mulo_tools.prove.locustfile"],
     "httpx": ["mulo_tools.prove.storm", "mulo_tools.prove.storm_clients"],
-    "filelock": ["mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
 }
 """The modules that may import a library; one that is not listed here is imported nowhere."""
@@ -180,7 +183,7 @@ def test_modules_do_not_import_in_circles(sources: Sources) -> None:
 
 
 def test_engines_and_runtime_load_without_the_libraries_of_export(sources: Sources) -> None:
-    optional = ("service", "tensorrt")
+    optional = ("service", "scale_out", "tensorrt")
     modules = [
         name
         for name in sources

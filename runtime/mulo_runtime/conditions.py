@@ -108,6 +108,14 @@ class ConditionEncoder:
         images = len(conditions)
         return {model: embeds[model][: 2 * images if guided[model] else images] for model in guided}, visible
 
+    def check(self, condition: Condition) -> None:
+        """Refuse what `encode` would refuse; runs no engine.
+
+        Raises:
+            RequestError, PromptError: see `encode`.
+        """
+        self._inputs([condition])
+
     def _inputs(self, conditions: Sequence[Condition]) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         if self._record.kind == "class":
             ids = np.array([_class_id(condition, self._record) for condition in conditions], np.int64)

@@ -36,7 +36,7 @@ def test_the_help_lists_every_command_with_its_summary() -> None:
         "train",
     ):
         assert f"\n  {name} " in help_text
-    assert "Make one image." in help_text
+    assert "Make one image, or those of a file of prompts." in help_text
 
 
 def test_the_help_imports_neither_engines_nor_training() -> None:

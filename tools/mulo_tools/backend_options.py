@@ -17,7 +17,7 @@ _OPTIONS = (
     click.option("--device", type=click.IntRange(0), default=0, show_default=True, help="Number of the GPU."),
     click.option(
         "--engines",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(file_okay=False, path_type=Path, resolve_path=True),
         help="Folder of the engines that `mulo-export build` made.  [default: in the bundle]",
     ),
     click.option("--threads", type=click.IntRange(0), default=0, show_default=True, help="0 takes every core."),

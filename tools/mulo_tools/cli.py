@@ -17,7 +17,12 @@ Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mul
 """
 
 _COMMANDS = {
-    "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "generate": LazyCommand(
+        "mulo_tools.generate", "generate_command", "Make one image, or those of a file of prompts."
+    ),
+    "triton-repository": LazyCommand(
+        "mulo_tools.triton_repository", "triton_command", "Write a model repository for NVIDIA's Triton."
+    ),
     "encode-text": LazyCommand(
         "mulo_tools.text.command", "encode_text_group", "Make the condition of published models from a prompt.", "text"
     ),

@@ -1,4 +1,4 @@
-"""`mulo generate`: one image from a bundle."""
+"""`mulo generate`: one image from a bundle, or those of a file of prompts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from mulo_runtime import Done, DraftPreview, MuloSD, Pipeline, Request, Result, 
 from mulo_tools.backend_options import backend_options, chosen_backend
 from mulo_tools.condition_options import chosen_condition, condition_options
 from mulo_tools.method_options import chosen_method, chosen_sampling, method_options, sampling_options
+from mulo_tools.offline.command import chosen_set, paint_set, set_options
+from mulo_tools.offline.painter import PainterSettings
 from mulo_tools.output import write_png
 from mulo_tools.overlay import accept_overlay
 from mulo_tools.progress import ImageProgress
@@ -28,8 +30,13 @@ _PREVIEW_NAMES = {DraftPreview: "draft", VerifiedPreview: "verified", RowsPrevie
 @click.command("generate")
 @click.argument("bundle", type=_FOLDER)
 @condition_options
-@click.option("--seed", type=int, help="0 to 2**64 - 1; drawn and told where it is not given.")
-@click.option("--out", type=_FILE, default="image.png", show_default=True, help="PNG file; holds all settings as text.")
+@set_options
+@click.option("--seed", type=int, help="0 to 2**64 - 1; drawn and told where it is not given, 0 with --prompts.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="PNG file, which holds all settings as text, or with --prompts a folder.  [default: image.png or images]",
+)
 @click.option("--overlay", type=_FILE, help="PNG file of the accept map over the image, with its islands.")
 @click.option("--preview-dir", type=_FOLDER, help="Folder for a PNG file of every intermediate image.")
 @click.option("--json", "as_json", is_flag=True, help="Print settings and statistics as JSON.")
@@ -38,39 +45,31 @@ _PREVIEW_NAMES = {DraftPreview: "draft", VerifiedPreview: "verified", RowsPrevie
 @click.option("--deadline", type=click.FloatRange(0, min_open=True), help="Give up after this many seconds.")
 @sampling_options
 @method_options
-def generate_command(
-    bundle: Path,
-    prompt: str | None,
-    class_id: int | None,
-    condition: Path | None,
-    seed: int | None,
-    out: Path,
-    overlay: Path | None,
-    preview_dir: Path | None,
-    as_json: bool,
-    quiet: bool,
-    deadline: float | None,
-    method: str,
-    **flags: Any,
-) -> None:
-    """Make one image from the bundle in the folder BUNDLE.
+def generate_command(bundle: Path, seed: int | None, out: Path | None, quiet: bool, method: str, **flags: Any) -> None:
+    """Make one image from the bundle in the folder BUNDLE, or with --prompts those of a file of prompts.
 
     What is not given is as the bundle's defaults have it; see `mulo inspect`.
     """
+    wanted = chosen_set(flags)
     manifest, backend = read_manifest(bundle / MANIFEST_NAME), chosen_backend(flags)
-    decoding = chosen_method(manifest, method, flags)
+    decoding, sampling = chosen_method(manifest, method, flags), chosen_sampling(manifest, flags)
+    if wanted is not None:
+        settings = PainterSettings(bundle.absolute(), decoding, sampling, backend)
+        paint_set(wanted, settings, seed or 0, out or Path("images"), quiet=quiet)
+        return
+    overlay = flags["overlay"]
     if overlay and not isinstance(decoding, MuloSD):
         raise click.UsageError(f"--overlay needs --method mulo-sd; {method} has no accept map")
-    shown = chosen_condition(prompt, class_id, condition)
-    request = Request(shown, seed, decoding, chosen_sampling(manifest, flags), deadline)
+    shown = chosen_condition(flags["prompt"], flags["class_id"], flags["condition"])
+    request, out = Request(shown, seed, decoding, sampling, flags["deadline"]), out or Path("image.png")
     with Pipeline.open(bundle, methods=[decoding], **backend) as pipeline:
         with ImageProgress(manifest.target.rows, quiet=quiet) as progress:
-            result = _generate(pipeline, request, progress, preview_dir)
+            result = _generate(pipeline, request, progress, flags["preview_dir"])
         description = describe_image(pipeline.bundle, shown, result, backend["threads"])
     write_png(out, result.image, png_text(description))
     if overlay:
         write_png(overlay, accept_overlay(result.image, result.accept_map))
-    if as_json:
+    if flags["as_json"]:
         click.echo(json.dumps({"out": str(out), **description, "statistics": describe_statistics(result)}, indent=2))
     if not quiet:
         click.echo(_summary(out, result), err=True)

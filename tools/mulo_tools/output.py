@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-__all__ = ["replacing", "write_png"]
+__all__ = ["encode_png", "replacing", "write_bytes", "write_png"]
 
 
 @contextmanager
@@ -29,10 +30,21 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write_png(path: Path, image: NDArray[np.uint8], text: Mapping[str, str] | None = None) -> None:
-    """Write `image` [height, width, 3] as a PNG file with `text` as its textual metadata."""
-    metadata = PngInfo()
+def encode_png(image: NDArray[np.uint8], text: Mapping[str, str] | None = None) -> bytes:
+    """`image` [height, width, 3] as a PNG file with `text` as its textual metadata."""
+    metadata, file = PngInfo(), io.BytesIO()
     for key, value in (text or {}).items():
         metadata.add_text(key, value)
+    Image.fromarray(image).save(file, "PNG", pnginfo=metadata, optimize=True)
+    return file.getvalue()
+
+
+def write_png(path: Path, image: NDArray[np.uint8], text: Mapping[str, str] | None = None) -> None:
+    """Write `image` as a PNG file; see `encode_png`."""
+    write_bytes(path, encode_png(image, text))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file."""
     with replacing(path) as partial:
-        Image.fromarray(image).save(partial, "PNG", pnginfo=metadata, optimize=True)
+        partial.write_bytes(content)

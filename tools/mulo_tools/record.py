@@ -11,9 +11,19 @@ from typing import Any
 
 from mulo_engines.bundle import Bundle
 from mulo_engines.manifest import MANIFEST_NAME
-from mulo_runtime import ClassId, Condition, Prompt, Result, TaTokCodes, method_name, method_settings
+from mulo_runtime import (
+    ClassId,
+    Condition,
+    Method,
+    Prompt,
+    Result,
+    Sampling,
+    TaTokCodes,
+    method_name,
+    method_settings,
+)
 
-__all__ = ["bundle_digest", "describe_image", "describe_statistics", "png_text"]
+__all__ = ["bundle_digest", "describe_image", "describe_request", "describe_statistics", "png_text"]
 
 
 def bundle_digest(bundle: Bundle) -> str:
@@ -23,14 +33,21 @@ def bundle_digest(bundle: Bundle) -> str:
 
 def describe_image(bundle: Bundle, condition: Condition, result: Result, threads: int) -> dict[str, Any]:
     """Everything that the image depends on, as JSON values."""
+    return describe_request(bundle, condition, result.seed, result.method, result.sampling, threads)
+
+
+def describe_request(
+    bundle: Bundle, condition: Condition, seed: int, method: Method, sampling: Sampling, threads: int
+) -> dict[str, Any]:
+    """Everything that an image depends on, as JSON values, before it is made."""
     return {
         "mulo": version("mulo"),
         "bundle_sha256": bundle_digest(bundle),
         **_describe_condition(condition),
-        "seed": result.seed,
-        "method": method_name(result.method),
-        "settings": method_settings(result.method),
-        "sampling": asdict(result.sampling),
+        "seed": seed,
+        "method": method_name(method),
+        "settings": method_settings(method),
+        "sampling": asdict(sampling),
         "threads": threads,
     }
 

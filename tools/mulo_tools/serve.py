@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from mulo_engines.manifest import MANIFEST_NAME, read_manifest
@@ -10,6 +11,8 @@ from mulo_runtime import Pipeline
 from mulo_runtime.service.image_requests import require_prompts
 from mulo_runtime.service.limits import Limits
 from mulo_runtime.service.server import serve
+
+from mulo_tools.backend_options import backend_options, chosen_backend
 
 __all__ = ["serve_command"]
 
@@ -22,7 +25,7 @@ _DEFAULTS = Limits()
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @click.option("--lanes", type=click.IntRange(1), default=1, show_default=True, help="Images made at once.")
 @click.option("--queue", type=click.IntRange(0), default=16, show_default=True, help="Requests that may wait.")
-@click.option("--threads", type=click.IntRange(0), default=0, show_default=True, help="0 takes every core.")
+@backend_options
 @click.option("--token", help="Bearer token that requests need; better given as MULO_SERVE_TOKEN.")
 @click.option("--max-images", type=click.IntRange(1), default=_DEFAULTS.images, show_default=True, help="Largest n.")
 @click.option(
@@ -42,12 +45,12 @@ def serve_command(
     port: int,
     lanes: int,
     queue: int,
-    threads: int,
     token: str | None,
     max_images: int,
     deadline: float,
     drain: float,
     log_level: str,
+    **flags: Any,
 ) -> None:
     """Serve the bundle in the folder BUNDLE: OpenAI's image interface, health, metrics, and a page at /.
 
@@ -56,5 +59,5 @@ def serve_command(
     require_prompts(read_manifest(bundle / MANIFEST_NAME))
     limits = Limits(images=max_images, deadline=deadline, drain_seconds=drain)
     # Threads that wait actively would take the core that answers requests.
-    pipeline = Pipeline.open(bundle, threads=threads, lanes=lanes, queue=queue, spinning=False)
+    pipeline = Pipeline.open(bundle, lanes=lanes, queue=queue, spinning=False, **chosen_backend(flags))
     serve(pipeline, limits, host=host, port=port, token=token, log_level=log_level)

@@ -1,0 +1,1 @@
+"""The pipeline inside servers that scale it out: Ray Serve and NVIDIA's Triton."""
