@@ -37,6 +37,12 @@ _COMMANDS = {
     "gpu-check": LazyCommand(
         "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
     ),
+    "predict": LazyCommand(
+        "mulo_tools.predict.command",
+        "predict_group",
+        "Predict seconds per image, here and on GPUs.",
+        "cpu,export,bench",
+    ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),

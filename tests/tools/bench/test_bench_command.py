@@ -24,6 +24,7 @@ COLUMNS = [
     "score_difference_low",
     "texture_distance",
     "seconds_per_image",
+    "cpu_seconds_per_image",
     "speedup",
     "target_passes",
     "target_queries",

@@ -29,7 +29,7 @@ def timed(method: Method, seconds: float, target: int = 16, drafter: int = 0, ve
         slow_runs=0,
         seconds=seconds,
     )
-    return Timed(method, seconds, statistics)
+    return Timed(method, seconds, seconds / 2, statistics)
 
 
 def scored(method: Method, correct: list[bool], seed: int = 0) -> list[Scored]:

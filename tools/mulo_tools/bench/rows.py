@@ -57,6 +57,7 @@ def _times(method: Method, timed: Sequence[Timed]) -> dict[str, Any]:
         return {}
     return {
         "seconds_per_image": median(image.seconds for image in own),
+        "cpu_seconds_per_image": median(image.cpu_seconds for image in own),
         "speedup": median(theirs.seconds / ours.seconds for ours, theirs in zip(own, plain, strict=True)),
         **_work([image.statistics for image in own]),
     }

@@ -11,7 +11,7 @@ from mulo_tools.bench.methods import method_title
 from mulo_tools.bench.report import Report, Row
 from mulo_tools.method_options import METHODS
 
-__all__ = ["report_table"]
+__all__ = ["report_table", "row_title"]
 
 _NOTHING = "–"
 
@@ -28,7 +28,8 @@ def report_table(report: Report) -> Table:
     return table
 
 
-def _title(row: Row) -> str:
+def row_title(row: Row) -> str:
+    """The method and its switches."""
     return method_title(METHODS[row.method](**row.settings))
 
 
@@ -47,7 +48,7 @@ def _number(attribute: str, form: str) -> Callable[[Row], str]:
 
 
 _COLUMNS: Mapping[str, Callable[[Row], str]] = {
-    "method": _title,
+    "method": row_title,
     "score": _number("score", ".1%"),
     "95 %": _interval,
     "vs AR ≥": _number("score_difference_low", "+.1%"),
