@@ -28,7 +28,7 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,torch,tensorrt-rtx,profile,dev]'
+	$(PIP) '.[export,cpu,bench,metrics,torch,tensorrt-rtx,profile,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

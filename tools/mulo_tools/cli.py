@@ -37,6 +37,9 @@ _COMMANDS = {
     "gpu-check": LazyCommand(
         "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
     ),
+    "evaluate": LazyCommand(
+        "mulo_tools.evaluate.command", "evaluate_group", "Measure images of real models.", "metrics,export"
+    ),
     "predict": LazyCommand(
         "mulo_tools.predict.command",
         "predict_group",

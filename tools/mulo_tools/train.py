@@ -13,7 +13,13 @@ train_group = LazyGroup(
             "train_command",
             "The small family that mulo ships: a tokenizer, a drafter and two targets.",
             "torch,bench",
-        )
+        ),
+        "classifier": LazyCommand(
+            "mulo_tools.reference.train_classifier",
+            "classifier_command",
+            "The network whose features FID and KID of the family are taken of.",
+            "torch,bench",
+        ),
     },
     name="train",
     help="Train a family of models.",

@@ -37,8 +37,8 @@ def measured(measured_bundle: Path) -> dict[Method, Row]:
     with Pipeline.open(measured_bundle, threads=1, methods=METHODS) as pipeline:
         condition = example_condition(pipeline.bundle.manifest.condition)
         results = {method: pipeline.generate(Request(condition, 3, method)) for method in METHODS}
-    timed = [Timed(method, 1.0, 1.0, result.statistics) for method, result in results.items()]
-    return {method: make_row(method, 2, timed, [], None) for method in METHODS}
+    timed = [Timed(method, 3, 1.0, 1.0, result.statistics) for method, result in results.items()]
+    return {method: make_row(method, 2, timed, [], {}) for method in METHODS}
 
 
 @pytest.mark.parametrize("method", METHODS)

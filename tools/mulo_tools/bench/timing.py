@@ -19,12 +19,14 @@ class Timed:
 
     Attributes:
         method: how it was decoded.
+        seed: the case's seed.
         seconds: wall clock from request to result.
         cpu_seconds: time of this process on the processor, all threads together.
         statistics: what the engines did.
     """
 
     method: Method
+    seed: int
     seconds: float
     cpu_seconds: float
     statistics: Statistics
@@ -37,4 +39,4 @@ def time_methods(pipeline: Pipeline, methods: Sequence[Method], cases: Sequence[
             request = case.request(method)
             start, busy = perf_counter(), process_time()
             result = pipeline.generate(request)
-            yield Timed(method, perf_counter() - start, process_time() - busy, result.statistics)
+            yield Timed(method, case.seed, perf_counter() - start, process_time() - busy, result.statistics)
