@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter, ScalarFormatter
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from mulo_tools.bench.report import Report, Row
 from mulo_tools.drawing import INK, PALE_INK, PAPER
@@ -21,7 +22,10 @@ _KNOBS = ("tau", "window", "delta", "lam", "bound", "k", "jacobi_window")
 """Switches that move a method along its curve, the most telling first; all others make another curve."""
 _COLOURS = ("#4674AD", "#E88E36", "#66A054", "#CE484C", "#8E6CAC", "#489994", "#B08A3C", "#687A94")
 _MARKERS = "osD^vPX*"
-_INCHES, _DPI = (11.0, 6.6), 150
+_INCHES, _DPI = (11.0, 7.4), 150
+_TICKS = (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_APART = 1.05
+"""Ratio of two speed-ups below which the labels of a curve would overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +112,22 @@ def _draw_curve(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
         markeredgewidth=1.2,
         elinewidth=1.3,
         capsize=0,
-        label=curve.name,
+        label=curve.name if curve.knob is None else f"{curve.name}, by {curve.knob.replace('_', ' ')}",
         zorder=3,
     )
-    if curve.knob is not None:
-        for row, speedup, score in zip(curve.rows, speedups, scores, strict=True):
-            label = f"{curve.knob} {row.settings[curve.knob]}"
-            axes.annotate(label, (speedup, score), (7, -12), textcoords="offset points", color=colour, fontsize=8.5)
+    _label(axes, curve, colour)
+
+
+def _label(axes: Axes, curve: Curve, colour: str) -> None:
+    """The knob's value over every interval, from the fastest row on, where it does not run into the one before."""
+    last = inf
+    for row in reversed(curve.rows):
+        speedup = row.speedup or 0
+        if curve.knob is not None and last / speedup > _APART:
+            last = speedup
+            place = (speedup, row.score_high or 0)
+            value = str(row.settings[curve.knob])
+            axes.annotate(value, place, (0, 4), textcoords="offset points", color=colour, fontsize=9, ha="center")
 
 
 def _draw_baseline(axes: Axes, plain: Row) -> None:
@@ -126,7 +139,9 @@ def _draw_baseline(axes: Axes, plain: Row) -> None:
 def _dress(axes: Axes, report: Report) -> None:
     machine, scored = report.machine, max(row.images for row in report.rows)
     axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_locator(FixedLocator(_TICKS))
+    axes.xaxis.set_major_formatter("{x:g}x")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.set_xlabel("speed-up over plain decoding on the same engines (log)", color=_hex(INK), fontsize=11)
     axes.set_ylabel(f"score, 95 % interval ({scored} images)", color=_hex(INK), fontsize=11)
@@ -139,7 +154,9 @@ def _dress(axes: Axes, report: Report) -> None:
     axes.tick_params(colors=_hex(PALE_INK), length=0)
     for side in axes.spines.values():
         side.set_visible(False)
-    axes.legend(frameon=False, fontsize=9.5, labelcolor=_hex(INK), loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.margins(x=0.06, y=0.08)
+    legend = axes.legend(frameon=False, fontsize=10, labelcolor=_hex(INK), ncols=3, loc="upper center")
+    legend.set_bbox_to_anchor((0.5, -0.11))
 
 
 def _hex(colour: tuple[int, int, int]) -> str:
