@@ -22,13 +22,14 @@ test: .venv/test.stamp
 
 build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo-export reference --ratio $* --out $(@D) --force
+	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench]'
+	$(PIP) '.[export,cpu,bench,metrics,service,profile]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,metrics,torch,tensorrt-rtx,profile,dev]'
+	$(PIP) '.[export,cpu,bench,metrics,service,tracing,load,profile,torch,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

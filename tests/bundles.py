@@ -12,7 +12,7 @@ import numpy as np
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.options import ExportOptions
 from mulo_export.precision import Precision
-from mulo_export.sources import Sources, read_source_tokenizer, read_source_transformer, read_sources
+from mulo_export.sources import Sources, read_source_eagle, read_source_tokenizer, read_source_transformer, read_sources
 from mulo_runtime.prompt import WordPromptEncoder
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -22,6 +22,7 @@ __all__ = [
     "VOCABULARY",
     "Checkpoints",
     "die",
+    "eagle_tensors",
     "prompt_encoder",
     "tiny_bundle",
     "tiny_checkpoints",
@@ -43,12 +44,13 @@ _CODE_WIDTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """Paths of checkpoints that belong together; `prompt` is None for a class-conditional pair."""
+    """Paths of checkpoints that belong together; `prompt` is None for a class-conditional pair, `eagle` the head."""
 
     drafter: Path
     target: Path
     vq: Path
     prompt: Path | None
+    eagle: Path
 
 
 def prompt_encoder() -> WordPromptEncoder:
@@ -59,27 +61,33 @@ def prompt_encoder() -> WordPromptEncoder:
 
 
 def tiny_checkpoints(directory: Path, *, ratio: int = 2, text: bool = True) -> Checkpoints:
-    """Write a drafter of 4 x 4 tokens, a target `ratio` times as wide, a VQ tokenizer and, for text, word tables."""
+    """Write a drafter of 4 x 4 tokens, a target `ratio` times as wide, a VQ, a head and, for text, word tables."""
     paths = Checkpoints(
         directory / "drafter.safetensors",
         directory / "target.safetensors",
         directory / "vq.safetensors",
         directory / "prompt.safetensors" if text else None,
+        directory / "eagle.safetensors",
     )
     for seed, (path, grid) in enumerate([(paths.drafter, DRAFTER_GRID), (paths.target, DRAFTER_GRID * ratio)]):
         save_file(transformer_tensors(np.random.default_rng(seed), text=text), path, {"n_head": "2", "grid": str(grid)})
     save_file(vq_tensors(np.random.default_rng(2)), paths.vq, {"groups": "4", "norm_eps": "1e-06"})
+    save_file(eagle_tensors(np.random.default_rng(3)), paths.eagle, {"n_head": "2"})
     if paths.prompt is not None:
         prompt_encoder().save(paths.prompt)
     return paths
 
 
-def tiny_sources(checkpoints: Checkpoints) -> Sources:
-    """The headers of `checkpoints`, as the exporter wants them."""
+def tiny_sources(checkpoints: Checkpoints, *, eagle: bool = False) -> Sources:
+    """The headers of `checkpoints`, as the exporter wants them, the head's where `eagle`."""
     drafter, target = (
         read_source_transformer(path, grid=None, heads=None) for path in (checkpoints.drafter, checkpoints.target)
     )
-    return read_sources(drafter, target, read_source_tokenizer(checkpoints.vq), checkpoints.prompt)
+    tokenizer, head = (
+        read_source_tokenizer(checkpoints.vq),
+        read_source_eagle(checkpoints.eagle if eagle else None, target),
+    )
+    return read_sources(drafter, target, tokenizer, checkpoints.prompt, eagle=head)
 
 
 def tiny_options(**changes: Any) -> ExportOptions:
@@ -90,14 +98,15 @@ def tiny_options(**changes: Any) -> ExportOptions:
         sampling={"guidance_scale": 2.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0},
         mulo={"tau": 0.1, "pool_k": 4, "radius": 1},
         skip_parity=True,
+        examples=("red circle and blue square", "a blue circle"),
     )
     return replace(options, **changes)
 
 
-def tiny_bundle(directory: Path, *, ratio: int = 2, text: bool = True, **changes: Any) -> Path:
+def tiny_bundle(directory: Path, *, ratio: int = 2, text: bool = True, eagle: bool = False, **changes: Any) -> Path:
     """Export tiny checkpoints into `directory` / bundle, in well under a second."""
     checkpoints = tiny_checkpoints(directory, ratio=ratio, text=text)
-    write_bundle(tiny_sources(checkpoints), tiny_options(**changes), directory / "bundle", lambda _: None)
+    write_bundle(tiny_sources(checkpoints, eagle=eagle), tiny_options(**changes), directory / "bundle", lambda _: None)
     return directory / "bundle"
 
 
@@ -124,6 +133,13 @@ def transformer_tensors(
     shapes |= {"norm.weight": (dim,)}
     shapes |= _text_condition(dim, features) if text else {"cls_embedding.embedding_table.weight": (CLASSES + 1, dim)}
     return _random(rng, shapes)
+
+
+def eagle_tensors(rng: np.random.Generator, *, dim: int = 32, ffn: int = 48) -> Tensors:
+    """An EAGLE-1 head of that transformer's width, which knows nothing of it."""
+    layer = transformer_tensors(rng, layers=1, dim=dim, ffn=ffn)
+    kept = {name: value for name, value in layer.items() if name.startswith("layers.") and "attention_norm" not in name}
+    return kept | _random(rng, {"fc.weight": (dim, 2 * dim), "fc.bias": (dim,)})
 
 
 def vq_tensors(rng: np.random.Generator, *, vocabulary: int = VOCABULARY, channels: int = 8) -> Tensors:

@@ -21,11 +21,11 @@ MakeBundle = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def shared_bundle(tmp_path_factory: pytest.TempPathFactory) -> MakeBundle:
-    """`shared_bundle(ratio=2 or 4, text=True or False)`: the same bundle for all tests of a session."""
+    """`shared_bundle(ratio=2 or 4, text=True or False)`: the same bundle, with a head, for all tests."""
 
     @cache
     def make(*, ratio: int = 2, text: bool = True) -> Path:
-        return tiny_bundle(tmp_path_factory.mktemp(f"ratio-{ratio}"), ratio=ratio, text=text)
+        return tiny_bundle(tmp_path_factory.mktemp(f"ratio-{ratio}"), ratio=ratio, text=text, eagle=True)
 
     return make
 

@@ -15,6 +15,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.cuda.stream import CudaStream
 from mulo_engines.engine import Engine
 from mulo_engines.errors import MuloError
+from mulo_engines.onnxruntime import cuda_backend, cuda_engine
 from mulo_engines.stream import DeviceArray, Stream
 from mulo_export.options import CompileOptions
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline
@@ -22,8 +23,20 @@ from mulo_runtime.capacity import lane_sizes
 from mulo_tools.cli import main
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, PlanLibrary, write_plans
+from session_double import Session
 
-__all__ = ["broken", "contexts", "draw", "generate", "misuse", "unserved", "verify", "without_gpu"]
+__all__ = [
+    "broken",
+    "contexts",
+    "draw",
+    "draw_by_provider",
+    "generate",
+    "lengths",
+    "misuse",
+    "unserved",
+    "verify",
+    "without_gpu",
+]
 
 BACKEND = "tensorrt-rtx"
 
@@ -37,6 +50,15 @@ def draw(path: Path, methods: list[Any], images: int) -> list[list[Any]]:
         cold = [_drawn(pipeline, method, images) for method in methods]
         pipeline.warm_up(*methods)
         return [cold, [_drawn(pipeline, method, images) for method in methods]]
+
+
+def draw_by_provider(path: Path, methods: list[Any]) -> list[Any]:
+    """Tokens of an image by each method, drawn by ONNX Runtime's CUDA provider on one of two lanes."""
+    cuda_backend.require_provider = lambda: None
+    cuda_engine.ort.InferenceSession = lambda path, options, providers: Session(path, [providers[0][0]])
+    settings: dict[str, Any] = {"methods": methods, "lanes": 2, "verify": False}
+    with Pipeline.open(path, backend="onnxruntime-cuda", **settings) as pipeline:
+        return [pipeline.generate(request(0, method)).tokens for method in methods]
 
 
 def _drawn(pipeline: Pipeline, method: Any, images: int) -> tuple[Any, dict[str, int], int]:
@@ -166,12 +188,22 @@ def without_gpu(path: Path) -> MuloError | None:
     return _error(lambda: Pipeline.open(path, backend=BACKEND, verify=False))
 
 
-def _compile(path: Path, methods: list[Any], images: int = 1) -> PlanLibrary:
+def lengths(path: Path, short: int) -> list[tuple[int, Any]]:
+    """S of the target's plan and the tokens, by plain decoding, in pipelines that hold it alone and MuLo-SD, too."""
+    library, found = _compile(path, [MuloSD()], target_short_slots=short), []
+    for methods in ([AutoRegressive()], [MuloSD()]):
+        with Pipeline.open(path, backend=BACKEND, methods=methods, verify=False) as pipeline:
+            tokens = pipeline.generate(request(0, AutoRegressive())).tokens
+            found.append((library.engines["target"].slots, tokens))
+    return found
+
+
+def _compile(path: Path, methods: list[Any], images: int = 1, **options: Any) -> PlanLibrary:
     """Have plans for `methods` beside the bundle, and the library's double load them."""
     bundle = Bundle.open(path, verify="size")
     sizes = lane_sizes(bundle.manifest, methods, 256)
     slots = {"target_slots": sizes.target.slots, "drafter_slots": sizes.drafter.slots}
-    write_plans(bundle, CompileOptions(images=images, **slots))
+    write_plans(bundle, CompileOptions(images=images, **slots, **options))
     library = PlanLibrary(bundle)
     tensorrt_rtx.Runtime = library.Runtime
     return library

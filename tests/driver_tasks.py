@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from cuda.bindings import driver
 from cuda.core import Device
-from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
+from mulo_engines.cuda.gpu import Gpu, detect_gpu
 
 
 def detect() -> Gpu | None:

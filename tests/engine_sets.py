@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.tensorrt.engine_set import set_folder
-from mulo_engines.tensorrt.gpu import Gpu
 from mulo_engines.tensorrt.record import EngineRecord, EngineSetRecord, GpuRecord, ProfileRecord, write_record
 
 __all__ = ["BACKEND", "H200", "VERSION", "write_engine_set"]

@@ -51,7 +51,7 @@ def command_lines() -> list[list[str]]:
     lines = [
         line for block in re.findall(r"^```(?:bash|sh)\n(.*?)^```$", text, re.M | re.S) for line in block.split("\n")
     ]
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("mulo")]
+    return [shlex.split(line.removesuffix("&"), comments=True) for line in lines if line.startswith("mulo")]
 
 
 @pytest.mark.parametrize("words", command_lines(), ids=" ".join)

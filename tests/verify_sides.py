@@ -60,7 +60,7 @@ class ChangedBackend(Backend):
     def __init__(self, changes: Changes) -> None:
         self._inner, self._changes = open_backend("onnxruntime", threads=1), changes
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         engine = self._inner.load(bundle, graph)
         return ChangedEngine(engine, *self._changes[graph]) if graph in self._changes else engine
 

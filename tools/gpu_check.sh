@@ -2,7 +2,8 @@
 # Checks a machine with an NVIDIA GPU, which needs no network: installs the wheels that lie in wheels/ beside this
 # script into an environment of their own, then exports, compiles, verifies and times mulo's models on every backend
 # that opens. Without wheels/, the Python in $PYTHON, or python3, must have mulo. Options are those of
-# `mulo gpu-check --help`. The wheels are made where there is a network, for the same Python and system:
+# `mulo gpu-check --help`. The wheels are made where there is a network, for the same Python and system; the extra
+# tensorrt or tensorrt-rtx adds a builder:
 #
 #     pip wheel --wheel-dir tools/wheels '.[export,gpu,profile]'
 set -euo pipefail

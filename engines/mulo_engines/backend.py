@@ -43,15 +43,21 @@ class Backend(ABC):
 
     on_device: ClassVar[bool] = False
 
-    def load(self, bundle: Bundle, graph: str) -> Engine:
+    def load(self, bundle: Bundle, graph: str, slots: int = 0) -> Engine:
         """Load `graph` of `bundle`; the engine is called like the graph.
+
+        Args:
+            bundle: the bundle, opened.
+            graph: the graph's name.
+            slots: S that its caches are to have at least, where it was compiled for several lengths: the shortest that
+                suffices is taken, or else the longest.
 
         Raises:
             BundleError: the bundle has no such graph.
             EngineMismatch: the graph has other inputs and outputs than the manifest implies.
             EngineError: the graph cannot be loaded.
         """
-        engine = self._load(bundle, graph)
+        engine = self._load(bundle, graph, slots)
         try:
             check_signature(engine, graph_signature(bundle.manifest, graph))
         except EngineMismatch:
@@ -104,8 +110,8 @@ class Backend(ABC):
         raise EngineUnavailable(f"{type(self).__name__} does not tell how long the layers of {graph!r} take")
 
     @abstractmethod
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
-        """Load `graph`, whatever its inputs and outputs."""
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
+        """Load `graph`, whatever its inputs and outputs; see `load`."""
 
 
 class OnnxRuntimeBackend(Backend):
@@ -140,7 +146,7 @@ class OnnxRuntimeBackend(Backend):
                 exercise(engine)
                 return read_layer_times(engine.end_trace())
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         refuse_bfloat16(bundle, "on the CPU, whose kernels do not compute in bfloat16")
         return self.load_file(bundle.graph(graph), graph)
 
@@ -155,6 +161,6 @@ def refuse_bfloat16(bundle: Bundle, where: str) -> None:
         raise EngineMismatch(
             f"{bundle.path}: the bundle cannot run {where}",
             found=f"precision {bundle.manifest.precision}",
-            expected="fp32, fp16, int8 or int4",
+            expected="any other precision",
             fix="export it again with another --precision, or run it by TensorRT",
         )

@@ -11,7 +11,10 @@ from typing import Literal
 from mulo_engines.errors import BundleError
 from mulo_engines.manifest import MANIFEST_NAME, FileRecord, Manifest, read_manifest
 
-__all__ = ["Bundle", "describe_file"]
+__all__ = ["NEIGHBOUR_FILE", "Bundle", "describe_file"]
+
+NEIGHBOUR_FILE = "neighbours.safetensors"
+"""Where a bundle keeps, as `neighbours` [V, K] int32, the codebook entries nearest to every entry, itself first."""
 
 _COPY_AGAIN = "copy the bundle again from where it came from, or export it again with `mulo-export`"
 

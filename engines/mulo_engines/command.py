@@ -1,7 +1,7 @@
 """How every command of mulo ends: what went wrong on stderr, without a traceback, and an exit code of its kind.
 
 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or request; 3 a bundle or checkpoint is refused;
-4 a graph differs from its reference; 130 interrupted.
+4 a graph differs from its reference, or a backend from another; 130 interrupted.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from mulo_engines.bundle import Bundle
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import tensor_bytes
@@ -22,6 +20,7 @@ __all__ = ["Cost", "ModelCost", "PassSize", "graph_cost"]
 
 _HALF_BYTES = "int4"
 """The precision whose stored bytes hold two weights each."""
+_LOGIT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +118,13 @@ class ModelCost:
             weight_bytes=self.layers[0] + self.output[0],
             cache_read_bytes=row * size.batch * size.slots * self.element,
             cache_written_bytes=row * queries * self.element,
-            other_bytes=queries * record.dim * self.element + logits * self.vocabulary * np.dtype(np.float32).itemsize,
+            other_bytes=queries * record.dim * self.element + logits * self.vocabulary * _LOGIT_BYTES,
             flop=2 * queries * self.layers[1] + 2 * logits * self.output[1] + attention,
         )
 
 
 def graph_cost(bundle: Bundle, graph: str, sizes: Mapping[str, int]) -> Cost:
-    """The cost of one pass of `graph`.
+    """The cost of one pass of `graph`; a condition's graph, which runs once an image, counts without its weights.
 
     Args:
         bundle: the bundle, opened.

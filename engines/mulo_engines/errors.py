@@ -15,7 +15,7 @@ MuloError                     exit code 1
 │   └── PromptError           the prompt cannot be encoded
 ├── BundleError               exit code 3: the bundle or checkpoint is refused
 │   └── CheckpointError       a checkpoint file is not what it should be
-├── ParityError               exit code 4: a graph differs from its reference
+├── ParityError               exit code 4: a graph differs from its reference, or a backend from another
 ├── Cancelled                 the caller cancelled the request
 ├── DeadlineExceeded          the request's deadline passed
 ├── Busy                      the queue is full; try again later
@@ -137,7 +137,7 @@ class CheckpointError(BundleError):
 
 
 class ParityError(MuloError):
-    """A graph differs from its reference by more than the tolerance."""
+    """A graph differs from its reference, or a backend from another, by more than the tolerance."""
 
     exit_code = 4
 

@@ -15,6 +15,7 @@ from mulo_engines.errors import BundleError
 __all__ = [
     "MANIFEST_NAME",
     "SCHEMA_VERSION",
+    "CanaryRecord",
     "ConditionRecord",
     "FileRecord",
     "GraphRecord",
@@ -28,7 +29,9 @@ __all__ = [
 ]
 
 MANIFEST_NAME = "bundle.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_OLDER_VERSIONS = (1,)
+"""Versions that read as they are: every field that was added since has a default."""
 _SIZE_LIMIT = 4 * 2**20
 _DIGEST_KEY = "manifest_sha256"
 _EXPORT_AGAIN = "export the bundle again with `mulo-export`, or copy it again from where it came from"
@@ -109,10 +112,11 @@ class ModelRecord(_Record):
 
 
 class PromptRecord(_Record):
-    """How prompts become text features: the kind of encoder and the file of its tables."""
+    """How prompts become text features: the kind of encoder, the file of its tables, and prompts to begin with."""
 
     kind: Literal["words"]
     file: InnerPath
+    examples: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
 
 
 class ProvenanceRecord(_Record):
@@ -132,6 +136,14 @@ class ParityRecord(_Record):
     tolerance: float
 
 
+class CanaryRecord(_Record):
+    """How the images of seeds 0 .. images-1 are accepted: the mean accepted share, and the mean pooled mass."""
+
+    images: Count
+    accepted_share: Annotated[float, Field(ge=0, le=1)]
+    pooled_mass: Annotated[float, Field(ge=0, le=1.001)]
+
+
 class Manifest(_Record):
     """Everything that `bundle.json` says.
 
@@ -144,6 +156,7 @@ class Manifest(_Record):
         condition: what images are conditioned on.
         drafter: size of the drafter.
         target: size of the target.
+        eagle: size of the target's EAGLE head; the target's graph then tells its hidden states.
         pool_k_max: codebook neighbours that the sampler can pool over.
         pixels_per_token: height (and width) in pixels of the part of an image that one target token stands for.
         rounding: how the decoder turns floats into bytes.
@@ -155,9 +168,10 @@ class Manifest(_Record):
         provenance: the checkpoints.
         parity: results of the export's comparison with the reference.
         parity_skipped: whether that comparison was skipped.
+        canary: how a few images of fixed seeds were accepted, where that was recorded.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     family: Name
     precision: Name
     ratio: Count
@@ -171,11 +185,13 @@ class Manifest(_Record):
     sampling: dict[str, float | int]
     mulo: dict[str, float | int | str | bool | None]
     prompt: PromptRecord | None = None
+    eagle: ModelRecord | None = None
     files: tuple[FileRecord, ...]
     graphs: tuple[GraphRecord, ...]
     provenance: tuple[ProvenanceRecord, ...]
     parity: tuple[ParityRecord, ...] = ()
     parity_skipped: bool = False
+    canary: CanaryRecord | None = None
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -186,6 +202,8 @@ class Manifest(_Record):
             raise ValueError("pool_k_max of at most the vocabulary")
         if self.parity_skipped == bool(self.parity):
             raise ValueError("parity, or parity_skipped where there is none")
+        if (self.eagle is not None) != any(graph.name == "eagle" for graph in self.graphs):
+            raise ValueError("eagle where there is a graph 'eagle', and nowhere else")
         if self.prompt is not None and self.condition.kind != "text":
             raise ValueError("prompt only with condition.kind 'text'")
         self._check_files()
@@ -221,7 +239,7 @@ def read_manifest(path: Path) -> Manifest:
     _check_version(path, content.get("schema_version"))
     digest = content.pop(_DIGEST_KEY, None)
     try:
-        manifest = Manifest.model_validate_json(json.dumps(content))
+        manifest = Manifest.model_validate_json(json.dumps({**content, "schema_version": SCHEMA_VERSION}))
     except ValidationError as error:
         raise _refused(path, error) from error
     if digest != _digest(content):
@@ -235,7 +253,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _check_version(path: Path, version: object) -> None:
-    if version == SCHEMA_VERSION:
+    if version in (*_OLDER_VERSIONS, SCHEMA_VERSION) and not isinstance(version, bool):
         return
     newer = isinstance(version, int) and version > SCHEMA_VERSION
     raise BundleError(

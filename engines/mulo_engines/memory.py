@@ -11,7 +11,7 @@ from mulo_engines.errors import OutOfMemory
 from mulo_engines.manifest import Manifest
 from mulo_engines.signature import graph_signature
 
-__all__ = ["MemoryPlan", "ModelBuffers", "available_memory", "plan_memory", "tensor_bytes"]
+__all__ = ["MemoryPlan", "ModelBuffers", "available_memory", "model_bytes", "plan_memory", "tensor_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,11 @@ def plan_memory(
     return MemoryPlan(parts)
 
 
+def model_bytes(manifest: Manifest, role: str, images: int, buffers: ModelBuffers) -> int:
+    """Bytes of a model's caches and other inputs on one lane; see `plan_memory`."""
+    return sum(_model_bytes(manifest, role, images, buffers))
+
+
 def tensor_bytes(specs: Iterable[TensorSpec], sizes: Mapping[str, int]) -> int:
     """Bytes of arrays for `specs`, whose symbols have these `sizes`."""
     total = 0
@@ -125,12 +130,13 @@ def _fields(path: Path, separator: str) -> dict[str, int]:
 
 def _model_bytes(manifest: Manifest, role: str, images: int, buffers: ModelBuffers) -> tuple[int, int]:
     """Bytes of a model's caches, updated in place, and of its other inputs."""
-    inputs = graph_signature(manifest, role).inputs
+    inputs, outputs = graph_signature(manifest, role)
     prefix, batch = manifest.condition.length, 2 * images
     sizes = {"B": batch, "C": prefix, "Q": buffers.queries, "T": max(prefix, buffers.queries), "S": buffers.slots}
     sizes |= {"R": buffers.queries, "M": batch if images > 1 else 1}
     caches = [spec for spec in inputs if "_cache." in spec.name]
-    return tensor_bytes(caches, sizes), tensor_bytes(set(inputs) - set(caches), sizes)
+    hidden = [spec for spec in outputs if spec.name == "hidden"]
+    return tensor_bytes(caches, sizes), tensor_bytes([*hidden, *(set(inputs) - set(caches))], sizes)
 
 
 def _sampler_bytes(manifest: Manifest, images: int, queries: int) -> int:

@@ -109,6 +109,24 @@ def _transformer(model: ModelRecord, vocabulary: int) -> Signature:
     return Signature(inputs, (_tensor("logits", "float32", "B", "R", vocabulary), *caches))
 
 
+def _target(manifest: Manifest) -> Signature:
+    inputs, outputs = _transformer(manifest.target, manifest.vocabulary)
+    if manifest.eagle is None:
+        return Signature(inputs, outputs)
+    return Signature(inputs, (*outputs, _hidden("hidden", manifest.target)))
+
+
+def _eagle(manifest: Manifest) -> Signature:
+    # A bundle without a head has no such graph; its signature would be that of a head as wide as the target.
+    model = manifest.eagle or manifest.target
+    inputs, outputs = _transformer(model, manifest.vocabulary)
+    return Signature((*inputs, _hidden("previous_hidden", model)), (*outputs, _hidden("hidden", model)))
+
+
+def _hidden(name: str, model: ModelRecord) -> TensorSpec:
+    return _tensor(name, model.cache_dtype, "B", "T", model.dim)
+
+
 def _condition(condition: ConditionRecord, model: ModelRecord) -> Signature:
     inputs = {
         "class": _tensor("class_id", "int64", "N"),
@@ -173,7 +191,8 @@ def _feed() -> Signature:
 
 _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {
     "drafter": lambda manifest: _transformer(manifest.drafter, manifest.vocabulary),
-    "target": lambda manifest: _transformer(manifest.target, manifest.vocabulary),
+    "target": _target,
+    "eagle": _eagle,
     "drafter.condition": lambda manifest: _condition(manifest.condition, manifest.drafter),
     "target.condition": lambda manifest: _condition(manifest.condition, manifest.target),
     "sampler": lambda manifest: _sampler(manifest.vocabulary, full=False),

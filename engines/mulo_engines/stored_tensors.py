@@ -13,6 +13,8 @@ from mulo_engines.errors import BundleError
 
 __all__ = ["StoredTensor", "stored_tensors"]
 
+_EXPORT_AGAIN = "copy the bundle again from where it came from, or export it again with `mulo-export`"
+
 _BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "F8_E4M3": 8, "I8": 8, "U8": 8, "BOOL": 8}
 
 
@@ -49,11 +51,14 @@ def stored_tensors(path: Path) -> Mapping[str, StoredTensor]:
             f"{path}: the weights cannot be read",
             found=error,
             expected="a safetensors file",
-            fix="copy the bundle again from where it came from, or export it again with `mulo-export`",
+            fix=_EXPORT_AGAIN,
         ) from error
     for name, tensor in tensors.items():
         if tensor.dtype not in _BITS:
             raise BundleError(
-                f"{path}: the type of tensor {name!r} is not known", found=tensor.dtype, expected=", ".join(_BITS)
+                f"{path}: the type of tensor {name!r} is not known",
+                found=tensor.dtype,
+                expected=", ".join(_BITS),
+                fix=_EXPORT_AGAIN,
             )
     return tensors

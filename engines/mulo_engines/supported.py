@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import UnsupportedVersion
-from mulo_engines.tensorrt.gpu import Gpu
 
 __all__ = ["SUPPORTED", "Supported", "check_gpu", "check_python", "check_version", "supported_table"]
 

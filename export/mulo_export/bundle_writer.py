@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mulo_engines.bundle import describe_file
+from mulo_engines.errors import CheckpointError
 from mulo_engines.manifest import FileRecord, Manifest, ProvenanceRecord, write_manifest
 
+from mulo_export.calibration import read_calibration
 from mulo_export.check import check_graphs
 from mulo_export.checkpoints.read_transformer import prefix_shapes
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
+from mulo_export.codes import Amax
 from mulo_export.describe import PROMPT_FILE, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import fold_ta_tok
 from mulo_export.graph_writer import write_condition, write_graphs
@@ -19,6 +22,7 @@ from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.publish import publication
+from mulo_export.quantize_for_tensorrt import quantize_weights, quantized_inputs
 from mulo_export.sources import Sources
 from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
 
@@ -30,12 +34,20 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
 
     Raises:
         BundleError: the destination may not be written.
-        CheckpointError: a weight does not fit the precision.
+        CheckpointError: a weight or a head does not fit the precision, or the calibration is of other checkpoints.
         EngineMismatch: a graph is not what the contract declares.
         ParityError: a graph differs from its reference, or its check died.
     """
+    if sources.eagle is not None and PRECISIONS[options.precision].quantized:
+        raise CheckpointError(
+            f"{sources.eagle.file.path}: a head reads the target's output projection, which quantizing does not leave",
+            found=f"precision {options.precision}",
+            expected="fp32, fp16 or bf16",
+            fix="export without --eagle, or in another precision",
+        )
     with publication(destination, force=options.force) as folder:
-        written = _write_weights(folder, sources, options.precision, progress)
+        amax = {} if options.calibration is None else _calibrated(sources, options.precision, options.calibration)
+        written = _write_weights(folder, sources, options.precision, amax, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
         write_graphs(folder, sources, weights, options.pool_k_max)
         if PRECISIONS[options.precision].quantized:
@@ -43,7 +55,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         if sources.prompt is not None:
             shutil.copyfile(sources.prompt.path, folder / PROMPT_FILE)
         files = _files(folder, written)
-        provenance = list(_provenance(sources, options.precision, written))
+        provenance = list(_provenance(sources, options, written))
         check_graphs(folder, describe_bundle(sources, options, files, provenance))
         parity = None if options.skip_parity else check_parity(folder, sources, options)
         manifest = describe_bundle(sources, options, files, provenance, parity)
@@ -51,15 +63,35 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
     return manifest
 
 
-def _write_weights(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
-    """Write every role's weights; those of the tokenizer in float32, the others in the precision's type."""
+def _calibrated(sources: Sources, precision: Precision, path: Path) -> dict[str, Amax]:
+    """The inputs of linear layers of both models that become codes, according to the calibration at `path`."""
+    calibration, codes = read_calibration(path), PRECISIONS[precision].codes
+    assert codes is not None
+    for role in ("drafter", "target"):
+        found, expected = calibration.role(role).checkpoint, hash_file(sources.checkpoints[role].path).sha256
+        if found != expected:
+            raise CheckpointError(
+                f"{path}: the calibration is of another {role}",
+                found=f"SHA-256 {found}",
+                expected=f"SHA-256 {expected}, that of {sources.checkpoints[role].path}",
+                fix="calibrate again with `mulo calibrate` on a bundle of these checkpoints",
+            )
+    return {role: quantized_inputs(calibration.role(role).inputs, codes) for role in ("drafter", "target")}
+
+
+def _write_weights(
+    folder: Path, sources: Sources, precision: Precision, amax: Mapping[str, Amax], progress: Progress
+) -> dict[str, WrittenFile]:
+    """Write every role's weights; those of tokenizer and upsampler in float32, the others in the precision's type."""
     (folder / "weights").mkdir()
-    written = {}
+    codes, written = PRECISIONS[precision].codes, {}
     for role, source in sources.checkpoints.items():
         destination, dtype = folder / weights_file(role), _weight_type(role, precision)
         if role == "ta_tok" and sources.ta_tok is not None:
             prefix = sources.target.config.prefix
             written[role] = fold_ta_tok(sources.ta_tok.config, source, prefix, destination, dtype, progress)
+        elif codes is not None and role in ("drafter", "target"):
+            written[role] = quantize_weights(source, destination, codes, dtype, amax.get(role, {}), progress)
         elif _is_copied(role, source, precision):
             written[role] = copy_weights(source.path, destination, progress)
         else:
@@ -68,12 +100,13 @@ def _write_weights(folder: Path, sources: Sources, precision: Precision, progres
 
 
 def _weight_type(role: str, precision: Precision) -> str:
-    return "F32" if role == "vq" else PRECISIONS[precision].weight_type
+    return "F32" if role in ("vq", "upsampler") else PRECISIONS[precision].weight_type
 
 
 def _quantize(folder: Path, sources: Sources, precision: Precision, progress: Progress) -> dict[str, WrittenFile]:
     """Quantise both transformers; their condition graphs then find what they read at another place."""
-    from mulo_export.quantize import quantize_graph  # importing it takes seconds, which other precisions save
+    # Importing it takes seconds, which other precisions save.
+    from mulo_export.quantize_for_onnxruntime import quantize_graph
 
     written = {}
     for role, model in (("drafter", sources.drafter), ("target", sources.target)):
@@ -94,16 +127,20 @@ def _files(folder: Path, written: Mapping[str, WrittenFile]) -> list[FileRecord]
 
 
 def _provenance(
-    sources: Sources, precision: Precision, written: Mapping[str, WrittenFile]
+    sources: Sources, options: ExportOptions, written: Mapping[str, WrittenFile]
 ) -> Iterator[ProvenanceRecord]:
-    """A record of every checkpoint; one that was copied as it is has its copy's digest."""
+    """A record of every checkpoint and of the calibration; a checkpoint copied as it is has its copy's digest."""
     for role, source in sources.checkpoints.items():
-        same = _is_copied(role, source, precision) and not PRECISIONS[precision].quantized
+        same = _is_copied(role, source, options.precision) and not PRECISIONS[options.precision].quantized
         digest = written[role].sha256 if same else hash_file(source.path).sha256
         yield ProvenanceRecord(role=role, file_name=source.path.name, sha256=digest)
+    if (path := options.calibration) is not None:
+        yield ProvenanceRecord(role="calibration", file_name=path.name, sha256=hash_file(path).sha256)
 
 
 def _is_copied(role: str, source: TensorFile, precision: Precision) -> bool:
     """Whether a checkpoint enters the bundle byte for byte: one that may, and whose type is right or a tokenizer's."""
+    if role != "vq" and PRECISIONS[precision].codes is not None:
+        return False
     types = {record.dtype for record in source.tensors.values()}
     return source.verbatim and role != "ta_tok" and (role == "vq" or types == {_weight_type(role, precision)})

@@ -21,6 +21,7 @@ from mulo_engines.errors import CheckpointError, EngineUnavailable
 from rich.console import Console
 
 from mulo_export.command_options import (
+    EAGLE_OPTION,
     FILE,
     backend_option,
     export_options,
@@ -31,13 +32,16 @@ from mulo_export.command_options import (
 from mulo_export.family_defaults import PUBLISHED, REFERENCE
 from mulo_export.inspect_checkpoint import inspect_checkpoint
 from mulo_export.options import CompileOptions, FamilyDefaults
+from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.report import build_progress, progress_bar, show_engines, show_inspection, show_parity, show_sizes
 from mulo_export.sources import (
     Sources,
     read_reference_sources,
+    read_source_eagle,
     read_source_ta_tok,
     read_source_tokenizer,
     read_source_transformer,
+    read_source_upsampler,
     read_sources,
 )
 
@@ -57,7 +61,10 @@ def main() -> None:
 @shared_options
 def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
     """Export the small trained family that mulo ships: 32 px drafter, 64 px (ratio 2) or 128 px (ratio 4) target."""
-    sources = read_reference_sources(_shipped_weights() if weights is None else weights, int(ratio))
+    folder = _shipped_weights() if weights is None else weights
+    # Quantizing leaves no output projection that a head could share.
+    headed = not PRECISIONS[Precision(settings["precision"])].quantized
+    sources = read_reference_sources(folder, int(ratio), headed=headed, upsampler=settings["upsampler"])
     _export(sources, REFERENCE[int(ratio)], settings)
 
 
@@ -66,6 +73,7 @@ def reference(ratio: str, weights: Path | None, **settings: Any) -> None:
 @click.option("--target-grid", type=click.IntRange(1), help="Tokens along a side, where the file does not tell.")
 @click.option("--drafter-grid", type=click.IntRange(1), help="Likewise, of the drafter.")
 @click.option("--prompt-table", type=FILE, help="Word tables, for a model that reads a short list of words.")
+@EAGLE_OPTION
 @shared_options
 def llamagen(
     target: Path,
@@ -77,6 +85,7 @@ def llamagen(
     target_heads: int | None,
     drafter_heads: int | None,
     prompt_table: Path | None,
+    eagle: Path | None,
     **settings: Any,
 ) -> None:
     """Export a pair of LlamaGen checkpoints, class- or text-conditional, and their VQ tokenizer."""
@@ -84,7 +93,8 @@ def llamagen(
     pixels = tokenizer.config.pixels_per_token
     low = read_source_transformer(drafter, grid=drafter_grid, heads=drafter_heads, pixels_per_token=pixels)
     high = read_source_transformer(target, grid=target_grid, heads=target_heads, pixels_per_token=pixels)
-    sources = read_sources(low, high, tokenizer, prompt_table)
+    head, learned = read_source_eagle(eagle, high), read_source_upsampler(settings["upsampler"])
+    sources = read_sources(low, high, tokenizer, prompt_table, eagle=head, upsampler=learned)
     _export(sources, PUBLISHED[high.config.family], settings)
 
 
@@ -109,7 +119,8 @@ def tar(
     pixels, prefix = tokenizer.config.pixels_per_token, None if codes is None else int(codes)
     low = read_source_transformer(drafter, heads=drafter_heads, prefix=prefix, pixels_per_token=pixels)
     high = read_source_transformer(target, heads=target_heads, prefix=prefix, pixels_per_token=pixels)
-    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok))
+    learned = read_source_upsampler(settings["upsampler"])
+    sources = read_sources(low, high, tokenizer, ta_tok=read_source_ta_tok(ta_tok), upsampler=learned)
     _export(sources, PUBLISHED[high.config.family], settings)
 
 

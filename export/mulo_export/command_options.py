@@ -11,9 +11,9 @@ import click
 from mulo_engines.tensorrt.binding import BUILDERS
 
 from mulo_export.options import ExportOptions, FamilyDefaults
-from mulo_export.precision import Precision
+from mulo_export.precision import PRECISIONS, TENSORRT_FORMS, Precision
 
-__all__ = ["FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
+__all__ = ["EAGLE_OPTION", "FILE", "backend_option", "export_options", "pair_options", "plan_options", "shared_options"]
 
 FILE = click.Path(path_type=Path)
 
@@ -27,9 +27,20 @@ _PAIR = [
     click.option("--target-heads", type=click.IntRange(1), help="Attention heads, for a size never published."),
     click.option("--drafter-heads", type=click.IntRange(1), help="Likewise, of the drafter."),
 ]
+EAGLE_OPTION = click.option("--eagle", type=FILE, help="Checkpoint of the target's EAGLE head, for chain methods.")
 _BUNDLE = [
     click.option("--out", type=FILE, required=True, help="The bundle's directory."),
-    click.option("--precision", type=click.Choice([*map(str, Precision)]), default="fp32", help="Type of the weights."),
+    click.option(
+        "--precision",
+        type=click.Choice([*map(str, Precision)]),
+        default="fp32",
+        show_default=True,
+        help="Type of the weights. With a --backend of NVIDIA, int8 and int4 are their -tensorrt forms.",
+    ),
+    click.option(
+        "--calibration", type=FILE, help="By `mulo calibrate`: fp8 and int8-tensorrt compute in 8 bits, not only store."
+    ),
+    click.option("--upsampler", type=FILE, help="Checkpoint of a learned upsampler, in place of the one by pixels."),
     click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
     click.option("--force", is_flag=True, help="Replace the bundle that is there."),
     click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),
@@ -59,8 +70,14 @@ _PLANS = [
     click.option("--queries", type=click.IntRange(1), default=256, show_default=True, help="Most queries of a pass."),
     click.option("--drafter-slots", type=click.IntRange(1), help="Length of the drafter's cache  [default: as needed]"),
     click.option("--target-slots", type=click.IntRange(1), help="Length of the target's cache  [default: as needed]"),
+    click.option("--drafter-short-slots", type=click.IntRange(1), help="S of a second plan, for the first rows."),
+    click.option(
+        "--target-short-slots", type=click.IntRange(1), help="Likewise; a second plan holds the weights again."
+    ),
 ]
 _SAMPLING_NAMES = ("guidance_scale", "temperature", "top_k", "top_p")
+_COMPUTED_CODES = ("int8", "float8e4m3fn")
+"""Types of codes that GPUs multiply; codes of 4 bits are only stored."""
 _MULO_NAMES = (
     "tau",
     "pool_k",
@@ -114,14 +131,25 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
             f"give at most {vocabulary} and a --pool-k-max as large",
             param_hint="--pool-k",
         )
+    precision = _precision(given["precision"], given["backends"])
+    if "calibration" in given and PRECISIONS[precision].codes not in _COMPUTED_CODES:
+        raise click.BadParameter(f"{precision} is not computed in codes", param_hint="--calibration")
     return ExportOptions(
-        precision=Precision(given["precision"]),
+        precision=precision,
         pool_k_max=pool_k_max,
         sampling={**defaults.sampling, **{name: given[name] for name in _SAMPLING_NAMES if name in given}},
         mulo={**defaults.mulo, **{name: given[name] for name in _MULO_NAMES if name in given}},
+        calibration=given.get("calibration"),
         skip_parity=given["skip_parity"],
         force=given["force"],
+        examples=defaults.examples,
     )
+
+
+def _precision(name: str, backends: Sequence[str]) -> Precision:
+    """The precision called `name`, in the form that all `backends` read."""
+    precision = Precision(name)
+    return TENSORRT_FORMS.get(precision, precision) if set(backends) & set(BUILDERS) else precision
 
 
 def _decorated(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:

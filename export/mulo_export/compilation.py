@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle, describe_file
-from mulo_engines.cache_slots import SLOT_ALIGNMENT, model_buffers, recommended_buffers
 from mulo_engines.child import Report, run_in_child
-from mulo_engines.errors import RequestError
+from mulo_engines.cuda.gpu import Gpu, detect_gpu
+from mulo_engines.errors import BuildError
 from mulo_engines.manifest import FileRecord, GraphRecord, Manifest
-from mulo_engines.memory import MemoryPlan, ModelBuffers, available_memory, plan_memory
+from mulo_engines.memory import MemoryPlan, available_memory
 from mulo_engines.signature import graph_signature
 from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.build import BuildJob, BuildResult, BuildSettings, build_plan
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
-from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
-from mulo_engines.tensorrt.profiles import PlanSizes, graph_profiles, static_sizes
+from mulo_engines.tensorrt.profiles import PlanSizes, graph_profiles, sizes_of_plans, static_sizes
 from mulo_engines.tensorrt.record import (
     RECORD_NAME,
     EngineRecord,
@@ -32,9 +31,11 @@ from mulo_engines.tensorrt.record import (
 
 from mulo_export.graphs.builder import with_fixed_sizes
 from mulo_export.options import CompileOptions
+from mulo_export.plan_sizes import lane_plan, plan_sizes
+from mulo_export.precision import TENSORRT_FORMS
 from mulo_export.publish import publication
 
-__all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle", "plan_job", "plan_sizes"]
+__all__ = ["Compilation", "Reporter", "check_onnxruntime", "compile_bundle", "plan_job"]
 
 Reporter = Callable[[str], Report]
 """Gives what to call with the progress of the graph of this name."""
@@ -58,18 +59,19 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
     Raises:
         EngineUnavailable: the builder is not installed, or does not start on this machine.
         UnsupportedVersion: mulo is not made for the builder's version, the GPU or its driver.
-        BuildError: a graph is refused.
+        BuildError: a graph is refused, or the bundle is in the form of another backend.
         EngineMismatch: a graph is not what the manifest says.
         OutOfMemory: the memory does not suffice; refused beforehand where that is known.
         BundleError: another process is building the same engines.
         RequestError: see `plan_sizes`.
     """
+    _refuse_form(bundle)
     binding, manifest = load_binding(backend), bundle.manifest
     sizes = plan_sizes(manifest, options)
     gpu = run_in_child("looking for a GPU", _detect, lambda _: None)
     if gpu is not None:
         check_gpu(gpu)
-    workspace = None if gpu is None else _workspace(manifest, sizes, gpu)
+    workspace = None if gpu is None else _workspace(lane_plan(manifest, sizes), gpu)
     root = engines_root(bundle.path, options.engines)
     folder = set_folder(root, backend, binding.version, gpu)
     timings = folder.with_name(f"{folder.name}.timings") if binding.caches_timings else None
@@ -78,10 +80,11 @@ def compile_bundle(bundle: Bundle, backend: str, options: CompileOptions, report
     with publication(folder, force=True, marker=RECORD_NAME) as staging:
         for graph in manifest.graphs:
             _host_memory(manifest, graph).require(available_memory())
-            job = plan_job(bundle, graph, sizes, settings, staging)
-            result = run_in_child(f"building {graph.name}", partial(build_plan, job), reporter(graph.name))
-            engines.append(_record(manifest, graph, job, result, sizes))
-            warnings += result.warnings
+            for of_plan in sizes_of_plans(graph.name, sizes):
+                job = plan_job(bundle, graph, of_plan, settings, staging)
+                result = run_in_child(f"building {graph.name}", partial(build_plan, job), reporter(graph.name))
+                engines.append(_record(manifest, graph, job, result, of_plan))
+                warnings += result.warnings
         record = _set_record(backend, binding.version, gpu, manifest, sizes, engines)
         write_record(record, staging)
     return Compilation(folder, record, tuple(dict.fromkeys(warnings)))
@@ -98,44 +101,25 @@ def check_onnxruntime(bundle: Bundle) -> None:
         backend.load(bundle, graph.name).close()
 
 
+def _refuse_form(bundle: Bundle) -> None:
+    """Refuse a precision that only ONNX Runtime reads, before the parser refuses node by node."""
+    form = TENSORRT_FORMS.get(bundle.manifest.precision)
+    if form is not None:
+        raise BuildError(
+            f"{bundle.path}: the weights are in the form of ONNX Runtime, which NVIDIA's parser rejects",
+            found=f"precision {bundle.manifest.precision}",
+            expected=f"precision {form}, or one without integers",
+            fix=f"export the bundle again with --precision {form}",
+        )
+
+
 def _detect(_: Report) -> Gpu | None:
     """Ask in another process, for a process that asks holds memory of the GPU."""
     return detect_gpu()
 
 
-def plan_sizes(manifest: Manifest, options: CompileOptions) -> PlanSizes:
-    """The sizes that `options` ask for, or else what the manifest's recommended settings need.
-
-    Raises:
-        RequestError: a cache is too short, or its length suits no kernel.
-    """
-    drafter, target = recommended_buffers(manifest, options.queries)
-    return PlanSizes(
-        options.images,
-        drafter=_with_slots(manifest, "drafter", drafter, options.drafter_slots),
-        target=_with_slots(manifest, "target", target, options.target_slots),
-    )
-
-
-def _with_slots(manifest: Manifest, role: str, buffers: ModelBuffers, slots: int | None) -> ModelBuffers:
-    """`buffers` with a cache of `slots`, which must hold the condition, an image and a pass."""
-    if slots is None:
-        return buffers
-    model = manifest.drafter if role == "drafter" else manifest.target
-    least = model_buffers(manifest.condition.length, model.rows * model.cols, buffers.queries).slots
-    if slots < least or slots % SLOT_ALIGNMENT:
-        raise RequestError(
-            f"no image of the {role} fits a cache of this length",
-            found=f"{slots} slots",
-            expected=f"at least {least}, and a multiple of {SLOT_ALIGNMENT}",
-            fix=f"give another --{role}-slots, or none",
-        )
-    return replace(buffers, slots=slots)
-
-
-def _workspace(manifest: Manifest, sizes: PlanSizes, gpu: Gpu) -> int:
-    """What the GPU has beside the weights and buffers of one lane."""
-    plan = plan_memory(manifest, lanes=1, images=sizes.images, drafter=sizes.drafter, target=sizes.target)
+def _workspace(plan: MemoryPlan, gpu: Gpu) -> int:
+    """What the GPU has beside a lane."""
     plan.require(gpu.free_bytes)
     return gpu.free_bytes - plan.total
 
@@ -148,15 +132,15 @@ def _host_memory(manifest: Manifest, graph: GraphRecord) -> MemoryPlan:
 
 def plan_job(bundle: Bundle, graph: GraphRecord, sizes: PlanSizes, settings: BuildSettings, folder: Path) -> BuildJob:
     """The build of a graph into `folder`."""
-    path = bundle.path / graph.file
+    path, fixed = bundle.path / graph.file, static_sizes(graph.name, sizes)
     return BuildJob(
         settings=settings,
         graph=graph.name,
-        model=with_fixed_sizes(path, static_sizes(graph.name, sizes)),
+        model=with_fixed_sizes(path, fixed),
         path=path,
         signature=graph_signature(bundle.manifest, graph.name),
         profiles=graph_profiles(bundle.manifest, graph.name, sizes),
-        plan=folder / f"{graph.name}.plan",
+        plan=folder / f"{'-'.join([graph.name, *map(str, fixed.values())])}.plan",
     )
 
 

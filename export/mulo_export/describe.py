@@ -20,7 +20,7 @@ from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, CacheType
 from mulo_export.sources import Sources
 
-__all__ = ["GRAPHS", "PROMPT_FILE", "describe_bundle", "graph_file", "rounding", "weights_file"]
+__all__ = ["GRAPHS", "PROMPT_FILE", "bundle_graphs", "describe_bundle", "graph_file", "rounding", "weights_file"]
 
 PROMPT_FILE = "prompt.safetensors"
 GRAPHS: Mapping[str, str | None] = {
@@ -34,8 +34,17 @@ GRAPHS: Mapping[str, str | None] = {
     "sampler": None,
     "sampler_full": None,
     "feed": None,
+    "eagle": "eagle",
 }
-"""The graphs of a bundle and the role whose weights each one reads; Tar's conditions read those of "ta_tok", too."""
+"""The graphs of a bundle, the last for targets with a head only, and the role whose weights each one reads.
+
+Tar's conditions read those of "ta_tok", too, a head those of "target", and a learned upsampler its own.
+"""
+
+
+def bundle_graphs(sources: Sources) -> list[str]:
+    """The graphs of the bundle that `sources` make."""
+    return [name for name in GRAPHS if name != "eagle" or sources.eagle is not None]
 
 
 def graph_file(graph: str) -> str:
@@ -75,13 +84,20 @@ def describe_bundle(
         rounding=rounding(sources.target.config),
         sampling=dict(options.sampling),
         mulo=dict(options.mulo),
-        prompt=None if sources.prompt is None else PromptRecord(kind="words", file=PROMPT_FILE),
+        prompt=_prompt(sources, options),
         files=tuple(files),
-        graphs=tuple(_graph(name, _weight_roles(name, sources)) for name in GRAPHS),
+        eagle=None if sources.eagle is None else _model(sources.eagle.config, cache_type),
+        graphs=tuple(_graph(name, _weight_roles(name, sources)) for name in bundle_graphs(sources)),
         provenance=tuple(provenance),
         parity=() if parity is None else tuple(parity),
         parity_skipped=parity is None,
     )
+
+
+def _prompt(sources: Sources, options: ExportOptions) -> PromptRecord | None:
+    if sources.prompt is None:
+        return None
+    return PromptRecord(kind="words", file=PROMPT_FILE, examples=options.examples)
 
 
 def _condition(sources: Sources) -> ConditionRecord:
@@ -112,6 +128,10 @@ def _weight_roles(graph: str, sources: Sources) -> list[str]:
     role = GRAPHS[graph]
     if role is None:
         return []
+    if role == "eagle":
+        return [role, "target"]
+    if graph == "upsampler" and sources.upsampler is not None:
+        return [role, "upsampler"]
     return [role, "ta_tok"] if graph.endswith(".condition") and sources.ta_tok is not None else [role]
 
 

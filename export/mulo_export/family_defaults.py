@@ -30,12 +30,24 @@ _REFERENCE_MULO: Mapping[str, float | int | str | None] = {
     "refresh": "none",
     "guided": "drafter",
 }
+_REFERENCE_EXAMPLES = (
+    "a red circle left of a blue square on dark",
+    "three green triangles on light",
+    "a yellow cross above a purple circle on grey",
+    "a cyan square and a red triangle on dark",
+    "four purple crosses on grey",
+    "a blue circle on light",
+)
 REFERENCE = {
     2: FamilyDefaults(
-        {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0}, {"tau": 0.01, **_REFERENCE_MULO}
+        {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0},
+        {"tau": 0.01, **_REFERENCE_MULO},
+        _REFERENCE_EXAMPLES,
     ),
     4: FamilyDefaults(
-        {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0}, {"tau": 0.001, **_REFERENCE_MULO}
+        {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0},
+        {"tau": 0.001, **_REFERENCE_MULO},
+        _REFERENCE_EXAMPLES,
     ),
 }
 """By ratio: what served the small family best on the prompts of the bench's split "tune"."""

@@ -18,10 +18,12 @@ class FamilyDefaults:
     Attributes:
         sampling: sampling parameters, by the names of the runtime's `Sampling`.
         mulo: switches of MuLo-SD, by the names of the runtime's `MuloSD`; those it leaves out are the runtime's own.
+        examples: prompts to begin with, for a family that reads words.
     """
 
     sampling: Mapping[str, float | int]
     mulo: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,20 @@ class ExportOptions:
         pool_k_max: codebook neighbours that the sampler can pool over.
         sampling: default sampling parameters, by the names of the runtime's `Sampling`.
         mulo: default switches of MuLo-SD, by the names of the runtime's `MuloSD`.
+        calibration: file of what enters the linear layers, which are then computed in codes; None keeps them out of it.
         skip_parity: publish without comparing the graphs with their references; recorded in the manifest.
         force: replace a bundle that is there already.
+        examples: prompts to begin with, for bundles that read words.
     """
 
     precision: Precision
     pool_k_max: int
     sampling: Mapping[str, float | int]
     mulo: Mapping[str, float | int | str | bool | None]
+    calibration: Path | None = None
     skip_parity: bool = False
     force: bool = False
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class CompileOptions:
         queries: the largest number of queries of one pass.
         drafter_slots: S of the drafter's cache; None is what the bundle's recommended settings need.
         target_slots: S of the target's cache, likewise.
+        drafter_short_slots: S of a second, shorter cache of the drafter, with a plan of its own; None is none.
+        target_short_slots: likewise, of the target.
         engines: where the engines are put; None is inside the bundle.
     """
 
@@ -61,4 +69,6 @@ class CompileOptions:
     queries: int = 256
     drafter_slots: int | None = None
     target_slots: int | None = None
+    drafter_short_slots: int | None = None
+    target_short_slots: int | None = None
     engines: Path | None = None

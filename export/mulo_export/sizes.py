@@ -9,7 +9,8 @@ from mulo_engines.manifest import FileRecord
 from mulo_engines.memory import MemoryPlan, ModelBuffers, plan_memory
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
-from mulo_export.describe import GRAPHS, PROMPT_FILE, describe_bundle, graph_file, weights_file
+from mulo_export.codes import quantized_entries
+from mulo_export.describe import PROMPT_FILE, bundle_graphs, describe_bundle, graph_file, weights_file
 from mulo_export.fold_ta_tok import folded_entries
 from mulo_export.options import ExportOptions
 from mulo_export.precision import PRECISIONS, Precision
@@ -28,7 +29,7 @@ def plan_bundle(sources: Sources, options: ExportOptions) -> MemoryPlan:
     The cache of a model holds the prefix, the image and, as scratch for resampled tokens, once more a round.
     """
     sizes = {weights_file(role): size for role, size in weight_bytes(sources, options.precision).items()}
-    others = [*map(graph_file, GRAPHS), PROMPT_FILE]
+    others = [*map(graph_file, bundle_graphs(sources)), PROMPT_FILE]
     files = [
         FileRecord(path=path, size=size, sha256=_UNKNOWN_DIGEST)
         for path, size in (sizes | dict.fromkeys(others, 0)).items()
@@ -51,6 +52,10 @@ def weight_bytes(sources: Sources, precision: Precision) -> Mapping[str, int]:
         "target": transformer_bytes(sources.target.file, precision),
         "vq": sum(record.size for record in sources.vq.file.tensors.values()),
     }
+    if sources.upsampler is not None:
+        sizes["upsampler"] = sum(record.size for record in sources.upsampler.file.tensors.values())
+    if sources.eagle is not None:
+        sizes["eagle"] = transformer_bytes(sources.eagle.file, precision)
     if sources.ta_tok is not None:
         dtype = PRECISIONS[precision].weight_type
         entries = folded_entries(sources.ta_tok.config, sources.target.config.prefix, dtype)
@@ -68,6 +73,9 @@ def written_bytes(sources: Sources, precision: Precision) -> int:
 
 def transformer_bytes(file: TensorFile, precision: Precision) -> int:
     """Bytes of a transformer's weights at `precision`."""
+    traits = PRECISIONS[precision]
+    if traits.codes is not None:
+        return sum(entry.size for entry in quantized_entries(file, traits.codes, traits.weight_type, {}).values())
     return round(sum(_tensor_bytes(record, precision) for record in file.tensors.values()))
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "WrittenFile",
     "cast_values",
     "convert_weights",
+    "converted_entry",
     "copy_weights",
     "hash_file",
     "write_tensors",
@@ -93,9 +94,16 @@ def convert_weights(file: TensorFile, destination: Path, dtype: str, progress: P
     Raises:
         CheckpointError: a value is not finite, or too large for float16.
     """
-    entries = {name: _converted(record, dtype) for name, record in file.tensors.items()}
+    entries = {name: converted_entry(record, dtype) for name, record in file.tensors.items()}
     values = (cast_values(file.path, name, file.array(name), entry.dtype) for name, entry in entries.items())
     return write_tensors(destination, entries, values, file.metadata, progress)
+
+
+def converted_entry(record: TensorRecord, dtype: str) -> TensorEntry:
+    """The entry of a tensor as `dtype`; a type that is not floating-point stays."""
+    if record.dtype not in TYPE_BYTES:
+        return TensorEntry(record.dtype, record.shape, record.size)
+    return TensorEntry(dtype, record.shape, record.size // TYPE_BYTES[record.dtype] * TYPE_BYTES[dtype])
 
 
 def cast_values(path: Path, name: str, values: NDArray[Any], dtype: str) -> NDArray[Any]:
@@ -166,12 +174,6 @@ def _copy_chunk(reader: int, writer: int, offset: int) -> int:
     except OSError:
         # Not every pair of filesystems can.
         return os.pwrite(writer, os.pread(reader, _CHUNK, offset), offset)
-
-
-def _converted(record: TensorRecord, dtype: str) -> TensorEntry:
-    if record.dtype not in TYPE_BYTES:
-        return TensorEntry(record.dtype, record.shape, record.size)
-    return TensorEntry(dtype, record.shape, record.size // TYPE_BYTES[record.dtype] * TYPE_BYTES[dtype])
 
 
 def _refuse_overflow(path: Path, name: str, values: NDArray[np.float32], limit: float) -> None:

@@ -86,6 +86,10 @@ class ConditionEncoder:
         """The words that prompts may use; empty where the bundle brings no prompt encoder."""
         return sorted(self._prompts.words) if self._prompts else ()
 
+    def example(self) -> Condition:
+        """A condition that any request might have."""
+        return example_condition(self._record)
+
     def encode(
         self, conditions: Sequence[Condition], guided: Mapping[str, bool]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:

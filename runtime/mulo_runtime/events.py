@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Drafted", "Event", "RowsDone"]
+__all__ = ["Drafted", "Event", "RowsDone", "Verified"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,23 @@ class Drafted:
 
     rows: int
     tokens: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The target has verified the candidates of the first `rows` rows; what it rejected is resampled next.
+
+    Attributes:
+        rows: verified rows of the target's grid.
+        tokens: the target's grid; [N, rows, cols]: final rows, then this round's candidates, then zeros.
+        accept_map: an `Accept` value per token, with the resampled ones of this round; [N, rows, cols].
+        accepted_share: accepted candidates among those verified so far.
+    """
+
+    rows: int
+    tokens: NDArray[np.int64]
+    accept_map: NDArray[np.uint8]
+    accepted_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,5 +55,5 @@ class RowsDone:
     accepted_share: float | None = None
 
 
-Event = Drafted | RowsDone
+Event = Drafted | Verified | RowsDone
 """An event of a decoder."""

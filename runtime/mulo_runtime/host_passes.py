@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from mulo_runtime.cache import CacheBuffers
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import Ids, Passes, PassInputs, check_finite
+from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite
 from mulo_runtime.sampler import Draws, Sampler
 from mulo_runtime.settings import Sampling
 
@@ -43,7 +44,7 @@ class HostPasses(Passes[HostInputs]):
         buffers: the sizes of its buffers.
         images: N, the images decoded together.
         prefix: P, positions of the condition.
-        sampler: draws.
+        samplers: draw without distributions, and with them where any method wants them.
         meter: where passes are booked.
     """
 
@@ -54,11 +55,12 @@ class HostPasses(Passes[HostInputs]):
         buffers: ModelBuffers,
         images: int,
         prefix: int,
-        sampler: Sampler,
+        samplers: Mapping[bool, Sampler],
         meter: Meter,
     ) -> None:
         self.capacity = buffers.slots
-        self._engine, self._record, self._sampler, self._meter = engine, record, sampler, meter
+        self._engine, self._record, self._meter = engine, record, meter
+        self._samplers, self._sampler = samplers, samplers[False]
         self._images = images
         batch, queries = 2 * images, max(buffers.queries, prefix)
         dtype = engine.inputs["k_cache.0"].dtype
@@ -67,6 +69,8 @@ class HostPasses(Passes[HostInputs]):
         self._ids = np.zeros((3, batch * queries), np.int64)
         self._embeddings = np.zeros(batch * prefix * record.dim, dtype)
         self._write_index = np.zeros(batch, np.int64)
+        declared = engine.inputs.keys() | engine.outputs.keys()
+        self._hidden = {name: np.zeros(batch * queries * record.dim, dtype) for name in HIDDEN & declared}
         self._inputs: dict[tuple[int, int, int, int, int], HostInputs] = {}
         self._logit_rows: tuple[int, int, int] | None = None
         self._halves = 1
@@ -74,12 +78,24 @@ class HostPasses(Passes[HostInputs]):
     @property
     def nbytes(self) -> int:
         """See `Passes.nbytes`."""
-        own = (self._mask, self._ids, self._embeddings, self._write_index)
+        own = (self._mask, self._ids, self._embeddings, self._write_index, *self._hidden.values())
         return self._cache.nbytes + sum(array.nbytes for array in own)
 
     def configure(self, sampling: Sampling, pool_k: int) -> None:
         """See `Passes.configure`."""
         self._sampler.configure(sampling, pool_k)
+
+    def tell_distributions(self, told: bool) -> None:
+        """See `Passes.tell_distributions`."""
+        self._sampler = self._samplers[told]
+
+    def hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.hidden`."""
+        return _view(self._hidden["hidden"], halves, self._images, queries, self._record.dim)
+
+    def previous_hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.previous_hidden`."""
+        return _view(self._hidden["previous_hidden"], halves, self._images, queries, self._record.dim)
 
     def restart(self, halves: int) -> None:
         """See `Passes.restart`."""
@@ -136,7 +152,8 @@ class HostPasses(Passes[HostInputs]):
         }
         views = self._cache.views(batch, slots)
         outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
-        call = self._engine.bind({**arrays, **views, **outputs, "logits": self._sampler.logits(batch, rows)})
+        hidden = {name: _view(buffer, batch, total, record.dim) for name, buffer in self._hidden.items()}
+        call = self._engine.bind({**arrays, **views, **outputs, **hidden, "logits": self._sampler.logits(batch, rows)})
         return HostInputs(
             call=call,
             token_ids=arrays["token_ids"].reshape(halves, images, queries),

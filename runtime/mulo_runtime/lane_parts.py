@@ -31,6 +31,10 @@ class LaneParts(ABC):
         """The "drafter" or the "target"."""
 
     @abstractmethod
+    def head(self) -> CachedModel | None:
+        """The target's EAGLE head; None where no method drafts with it."""
+
+    @abstractmethod
     def grid_graph(self, name: str, scale: Scale, meter: Meter) -> GridGraph:
         """The graph `name`, which maps grids."""
 
@@ -74,15 +78,23 @@ class HostParts(LaneParts):
             "drafter": (manifest.drafter, sizes.drafter),
             "target": (manifest.target, sizes.target),
         }
-        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary)
+        if sizes.eagle and manifest.eagle is not None:
+            self._models["eagle"] = manifest.eagle, sizes.target
+        self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary, sizes.distributions)
+        self._full = sizes.distributions > 0
 
     def model(self, name: str) -> CachedModel:
         """See `LaneParts.model`."""
         record, buffers = self._models[name]
-        sampler = Sampler(self._engines["sampler"], self._buffers, self._meter)
+        graphs = {False: "sampler", True: "sampler_full"} if self._full else {False: "sampler"}
+        samplers = {told: Sampler(self._engines[graph], self._buffers, self._meter) for told, graph in graphs.items()}
         shape = self._images, self._prefix
-        passes = HostPasses(self._engines[name], record, buffers, *shape, sampler, self._meter)
+        passes = HostPasses(self._engines[name], record, buffers, *shape, samplers, self._meter)
         return CachedModel(name, record, *shape, passes)
+
+    def head(self) -> CachedModel | None:
+        """See `LaneParts.head`."""
+        return self.model("eagle") if "eagle" in self._models else None
 
     def grid_graph(self, name: str, scale: Scale, meter: Meter) -> GridGraph:
         """See `LaneParts.grid_graph`."""

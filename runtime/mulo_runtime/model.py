@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mulo_engines.buckets import query_bucket
@@ -15,7 +15,20 @@ from mulo_runtime.passes import Ids, Passes, PassInputs
 from mulo_runtime.sampler import Draws
 from mulo_runtime.slots import SlotTable
 
-__all__ = ["CachedModel"]
+__all__ = ["Branching", "CachedModel"]
+
+
+class Branching(NamedTuple):
+    """How the drafted queries of a pass, the last of each image, see each other.
+
+    Attributes:
+        roots: per image, the image position up to which each drafted query sees what is decided; [drafted].
+        visible: per image, which of the last slots each drafted query may attend to, the last of them its own pass's;
+            [drafted, span].
+    """
+
+    roots: Sequence[Ids]
+    visible: Sequence[NDArray[np.bool_]]
 
 
 class CachedModel:
@@ -77,6 +90,7 @@ class CachedModel:
         candidates: Ids | None,
         uniforms: NDArray[np.float32],
         first: int = 0,
+        branching: Branching | None = None,
     ) -> Draws:
         """Append queries to the log and draw from the logits of queries first, first+1, ...
 
@@ -87,12 +101,13 @@ class CachedModel:
             candidates: candidates for the drawn positions; [N, R]; None where there are none.
             uniforms: the numbers that draw; [N, R].
             first: index of the first query that gets logits.
+            branching: of the last queries of each image, if they do not all follow each other.
 
         Raises:
             NonFiniteError: the engine's logits are not finite.
             ShapeError: the log is full.
         """
-        inputs = self.place(tokens, positions, counts, query_bucket(uniforms.shape[1]), first)
+        inputs = self.place(tokens, positions, counts, query_bucket(uniforms.shape[1]), first, branching)
         return self.passes.run(inputs, sum(counts), candidates, uniforms)
 
     def extend(self, tokens: Ids, positions: Ids, counts: Sequence[int]) -> None:
@@ -112,12 +127,28 @@ class CachedModel:
         """
         return self.passes.run_one(self.place_one(token, position), uniform)
 
+    def hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.hidden`."""
+        return self.passes.hidden(halves, queries)
+
+    def previous_hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.previous_hidden`."""
+        return self.passes.previous_hidden(halves, queries)
+
     def rewind(self, token: int) -> None:
         """Let the next pass overwrite the log from image token `token` on.
 
         The caller refeeds everything from there on; everything before must lie in the log in raster order.
         """
         self._cursor = [self._prefix + token] * len(self._cursor)
+
+    def rewind_each(self, tokens: Ids) -> None:
+        """`rewind` every image to a token of its own; [N]."""
+        self._cursor = [self._prefix + int(token) for token in tokens]
+
+    def forget(self, drafted: Sequence[int]) -> None:
+        """Let the next pass overwrite the last queries of each image, which were drafted."""
+        self._cursor = [cursor - count for cursor, count in zip(self._cursor, drafted, strict=True)]
 
     def hide(self, image: int, positions: Ids) -> None:
         """Hide image tokens `positions` until they are fed again."""
@@ -138,12 +169,24 @@ class CachedModel:
         self._cursor = [prefix] * images
         return inputs
 
-    def place(self, tokens: Ids, positions: Ids, counts: Sequence[int], rows: int, first: int = 0) -> PassInputs:
+    def place(
+        self,
+        tokens: Ids,
+        positions: Ids,
+        counts: Sequence[int],
+        rows: int,
+        first: int = 0,
+        branching: Branching | None = None,
+    ) -> PassInputs:
         """Append queries to the log and write the inputs of their pass; see `feed`. R is `rows`, a bucket."""
         bucket = query_bucket(tokens.shape[1])
         inputs: PassInputs = self.passes.inputs(0, bucket, rows, self._filled(bucket), first)
         for image, count in enumerate(counts):
-            self._place(inputs, image, tokens[image, :count], positions[image, :count] + self._prefix)
+            at = positions[image, :count] + self._prefix
+            if branching is None:
+                self._place(inputs, image, tokens[image, :count], at)
+            else:
+                self._place_branches(inputs, image, tokens[image, :count], at, branching)
         if len(inputs.attn_mask) > 1:
             inputs.attn_mask[1:] = inputs.attn_mask[0]
         self._cursor = [cursor + count for cursor, count in zip(self._cursor, counts, strict=True)]
@@ -178,10 +221,26 @@ class CachedModel:
         self.slots.mask(image, positions, mask)
         mask[positions, positions] = True
 
-    def _place(self, inputs: PassInputs, image: int, tokens: Ids, positions: Ids) -> None:
-        """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty."""
+    def _place_branches(
+        self, inputs: PassInputs, image: int, tokens: Ids, positions: Ids, branching: Branching
+    ) -> None:
+        """As `_place`, but the last queries are drafted: each sees its branch, and their slots stay empty."""
+        visible = branching.visible[image]
+        drafted, span = visible.shape
+        seen = positions.copy()
+        seen[len(tokens) - drafted :] = branching.roots[image] + self._prefix
+        self._place(inputs, image, tokens, seen, drafted)
+        inputs.position_ids[:, image, : len(tokens)] = positions
+        end = self._cursor[image] + len(tokens)
+        inputs.attn_mask[0, image, len(tokens) - drafted : len(tokens), end - span : end] = visible
+
+    def _place(self, inputs: PassInputs, image: int, tokens: Ids, positions: Ids, drafted: int = 0) -> None:
+        """Write the queries of one image into the inputs; padding sees only itself and its slot stays empty.
+
+        So do the slots of the last `drafted` queries.
+        """
         count, start = len(tokens), self._cursor[image]
-        self.slots.write(image, start, positions)
+        self.slots.write(image, start, positions[: count - drafted])
         ids, places, mask = inputs.token_ids[:, image], inputs.position_ids[:, image], inputs.attn_mask[0, image]
         ids[:, :count], places[:, :count] = tokens, positions
         self.slots.mask(image, positions, mask[:count])

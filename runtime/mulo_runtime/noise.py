@@ -15,6 +15,7 @@ class Purpose(IntEnum):
 
     TARGET = 0
     DRAFT = 1
+    TRIAL = 2
 
 
 def uniforms(seed: int, purpose: Purpose, tokens: int) -> NDArray[np.float32]:

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
-__all__ = ["Ids", "PassInputs", "Passes", "check_finite"]
+__all__ = ["HIDDEN", "Ids", "PassInputs", "Passes", "check_finite"]
 
 Ids = NDArray[np.int64]
+
+HIDDEN = frozenset({"hidden", "previous_hidden"})
+"""Inputs and outputs that a head, and a target that has one, have beside those of every model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,22 @@ class Passes(ABC, Generic[_Inputs]):
     @abstractmethod
     def configure(self, sampling: Sampling, pool_k: int) -> None:
         """Set how tokens are drawn from now on, and over how many codebook entries masses are pooled."""
+
+    @abstractmethod
+    def tell_distributions(self, told: bool) -> None:
+        """Have draws come with distributions from now on, or without.
+
+        Raises:
+            RequestError: they cannot.
+        """
+
+    @abstractmethod
+    def hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """What a pass of T queries, padding included, says of hidden states, if the graph does; [halves, N, T, D]."""
+
+    @abstractmethod
+    def previous_hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """Where a pass of T queries of a head reads the hidden state before each of them; [halves, N, T, D]."""
 
     @abstractmethod
     def restart(self, halves: int) -> None:

@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, aclosing, contextmanager
 from pathlib import Path
 from threading import Event as Signal
-from time import monotonic, perf_counter
+from threading import Lock
+from time import monotonic
 from typing import Self
 
-import numpy as np
 from mulo_engines.backend import Backend
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
-from mulo_engines.errors import Cancelled, DeadlineExceeded, RequestError
+from mulo_engines.errors import MuloError, RequestError
 from mulo_engines.stream import Stream
 
-from mulo_runtime.capacity import lane_memory
-from mulo_runtime.conditions import ConditionEncoder, example_condition
-from mulo_runtime.decoders import decode
-from mulo_runtime.decoders.job import Job, Outcome
+from mulo_runtime.async_stream import StreamThreads
+from mulo_runtime.batch import Batch, make_batch
+from mulo_runtime.canary import check_canary, read_canary
+from mulo_runtime.capacity import lane_memory, lane_sizes
+from mulo_runtime.conditions import Condition, ConditionEncoder, Prompt
 from mulo_runtime.defaults import default_method, default_sampling
-from mulo_runtime.events import Drafted, Event
-from mulo_runtime.lane import LANE_GRAPHS, Lane
-from mulo_runtime.lane_pool import LanePool
+from mulo_runtime.engine_loading import close_engines, load_engines, needed_graphs
+from mulo_runtime.events import Event
+from mulo_runtime.guard import make_guard
+from mulo_runtime.health import Health, State, probe
+from mulo_runtime.lane import Lane
+from mulo_runtime.lane_pool import LanePool, Load, Ticket
 from mulo_runtime.meter import Pass
-from mulo_runtime.noise import Purpose, uniforms
-from mulo_runtime.request import Done, DraftPreview, Request, Result, RowsPreview, Statistics, StreamEvent
-from mulo_runtime.settings import AutoRegressive, Method, MuloSD, Sampling, ZipAR
+from mulo_runtime.neighbours import read_neighbours
+from mulo_runtime.previews import PreviewBudget, preview
+from mulo_runtime.request import Done, Request, Result, StreamEvent
+from mulo_runtime.run import Run
+from mulo_runtime.settings import AutoRegressive, Method, ZipAR
+from mulo_runtime.warm_up import warm_lane
 
-__all__ = ["GRAPHS", "Pipeline", "needed_graphs"]
-
-GRAPHS = (*LANE_GRAPHS, "drafter.condition", "target.condition")
-"""The graphs that a pipeline needs engines for, if they run on the host."""
+__all__ = ["Pipeline"]
 
 
 class Pipeline:
     """Makes images from a bundle; thread-safe. Made by `Pipeline.open`, or from engines by tests.
+
+    Lanes share the engines and so the weights; each has buffers of its own. A request that finds every lane taken waits
+    in a queue, longest for as long as ceil((queue + 1) / lanes) images of its priority or above take.
 
     Args:
         bundle: sizes, defaults and the prompt encoder.
@@ -70,8 +76,13 @@ class Pipeline:
         self._images = images
         held = _held(bundle, methods)
         streams = [new_stream() if new_stream else None for _ in range(lanes)]
-        self._lanes = [Lane(engines, bundle.manifest, images, queries, held, stream) for stream in streams]
+        sizes = bundle.manifest, images, queries, held
+        neighbours = read_neighbours(bundle, held)
+        self._lanes = [Lane(engines, *sizes, stream, neighbours) for stream in streams]
         self._pool = LanePool(self._lanes, queue)
+        self._threads = StreamThreads(lanes + queue)
+        self._warming = Lock()
+        self._state: State = "cold"
 
     @classmethod
     def open(
@@ -119,30 +130,33 @@ class Pipeline:
         plan = lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries)
         scratch = lanes * runs.scratch_bytes(bundle)
         (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
-        engines: dict[str, Engine] = {}
+        needed = lane_sizes(bundle.manifest, held, queries)
+        graphs = needed_graphs(runs, bundle.manifest, held)
+        slots = {"target": needed.target.slots, "drafter": needed.drafter.slots}
+        engines = load_engines(runs, bundle, graphs, slots)
+        sizes = {"lanes": lanes, "queue": queue, "images": images, "queries": queries}
         try:
-            for name in needed_graphs(runs):
-                engines[name] = runs.load(bundle, name)
-            streams = runs.new_stream if runs.on_device else None
-            return cls(
-                bundle,
-                engines,
-                lanes=lanes,
-                queue=queue,
-                images=images,
-                queries=queries,
-                methods=held,
-                new_stream=streams,
-            )
+            return cls(bundle, engines, methods=held, new_stream=runs.new_stream if runs.on_device else None, **sizes)
         except BaseException:
-            for engine in engines.values():
-                engine.close()
+            close_engines(engines)
             raise
 
     @property
     def words(self) -> Sequence[str]:
         """The words that prompts may use; empty where the bundle brings no prompt encoder."""
         return self._conditions.words
+
+    @property
+    def examples(self) -> Sequence[Condition]:
+        """Conditions to begin with: the prompts that the bundle names, or one that any request might have."""
+        prompt = self.bundle.manifest.prompt
+        texts = prompt.examples if prompt else ()
+        return [Prompt(text) for text in texts] if texts else [self._conditions.example()]
+
+    @property
+    def state(self) -> State:
+        """What the pipeline is there for now."""
+        return self._state
 
     def generate(
         self, request: Request, *, cancel: Signal | None = None, on_event: Callable[[Event], None] | None = None
@@ -152,7 +166,7 @@ class Pipeline:
         Args:
             request: what is wanted.
             cancel: set by another thread to stop the request at its next pass.
-            on_event: told of rows drafted and rows finished, on this thread; must be quick.
+            on_event: told of rows drafted, verified and finished, on this thread; must be quick.
 
         Raises:
             RequestError: the request cannot be served.
@@ -169,65 +183,128 @@ class Pipeline:
         on_event: Callable[[Event], None] | None = None,
         on_pass: Callable[[Pass], None] | None = None,
     ) -> list[Result]:
-        """Decode several images together in one lane; their method, sampling and deadline are the first one's.
+        """Decode several images together in one lane, with the deadline and priority of the first.
 
         Fewer requests than the lane's images are filled up with copies of the last, whose results are dropped.
-        Every run of an engine is told to `on_pass`.
+
+        Args:
+            requests: what is wanted.
+            cancel: see `generate`.
+            on_event: see `generate`.
+            on_pass: told of every run of an engine, on this thread; must be quick.
 
         Raises:
-            RequestError: no request, more than the lane holds, or methods or samplings that differ.
+            RequestError: no request, more than the lane holds, or requests that differ in more than condition and seed.
             Busy, Cancelled, DeadlineExceeded, PipelineClosed, EngineError: see `generate`.
         """
-        filled = self._filled(requests)
-        until = _until(requests[0])
-        with self._pool.lease(until) as lane:
-            lane.meter.on_pass = on_pass
-            run = _Run(self, lane, filled, _guard(until, cancel), watched=on_event is not None)
+        batch, until = self._batch(requests), _until(requests[0])
+        ticket, watched = self._pool.enter(requests[0].priority), on_event is not None
+        with self._running(batch, ticket, until, cancel, watched=watched, on_pass=on_pass) as (_, run):
             for event in run.events():
                 if on_event is not None:
                     on_event(event)
             return run.results()[: len(requests)]
 
-    def stream(self, request: Request, *, cancel: Signal | None = None) -> Iterator[StreamEvent]:
-        """Make one image and show it while it grows; the lane is free once the iterator is exhausted or closed.
+    def stream(
+        self, request: Request, *, cancel: Signal | None = None, previews: int | None = None
+    ) -> Generator[StreamEvent]:
+        """Make one image and show it while it grows.
+
+        The lane waits for whoever consumes the iterator, and is free once that is exhausted or closed.
+
+        Args:
+            request: what is wanted.
+            cancel: set by another thread to stop the request at its next pass.
+            previews: how many looks at the unfinished image there are at most; None takes all that there are.
 
         Raises:
             See `generate`.
         """
-        until = _until(request)
-        with self._pool.lease(until) as lane:
-            lane.meter.on_pass = None
-            run = _Run(self, lane, self._filled([request]), _guard(until, cancel), watched=True)
-            for event in run.events():
-                yield run.preview(event)
-            result = run.results()[0]
-        yield Done(result)
+        batch, until = self._batch([request]), _until(request)
+        yield from self._stream(batch, self._pool.enter(request.priority), until, cancel, previews)
+
+    async def generate_async(self, request: Request) -> Result:
+        """`generate` for an event loop; a task that is cancelled stops the request at its next pass."""
+        async with aclosing(self.stream_async(request, previews=0)) as events:
+            async for event in events:
+                if isinstance(event, Done):
+                    return event.result
+        raise AssertionError("a stream ends with Done")
+
+    async def stream_async(self, request: Request, *, previews: int | None = None) -> AsyncGenerator[StreamEvent]:
+        """`stream` for an event loop; closing it stops the request at its next pass.
+
+        The lane waits for nobody: of the previews that a slow consumer leaves lying, the oldest are dropped.
+        """
+        batch, until, cancel = self._batch([request]), _until(request), Signal()
+        ticket = self._pool.enter(request.priority)
+        events = self._stream(batch, ticket, until, cancel, previews)
+        async with aclosing(self._threads.read(events, cancel)) as arriving:
+            async for event in arriving:
+                yield event
 
     def warm_up(self, *methods: Method) -> None:
-        """Decode synthetic images so that no later request meets a first time: accepting all, rejecting all.
+        """Have every lane walk every branch, so that no later request meets a first time; then the pipeline is ready.
 
         Args:
-            methods: the methods to walk; none walks plain decoding and the bundle's MuLo-SD.
-        """
-        walked: list[Method] = list(methods or (AutoRegressive(), self.method))
-        walked += [method.with_changes(tau=tau) for method in walked if isinstance(method, MuloSD) for tau in (0, 2)]
-        with self._pool.lease_all() as lanes:
-            for lane in lanes:
-                with lane.warming():
-                    self._walk(lane, walked)
+            methods: the methods to walk; none walks plain decoding, ZipAR and the bundle's MuLo-SD.
 
-    def _walk(self, lane: Lane, methods: Sequence[Method]) -> None:
-        request = Request(example_condition(self.bundle.manifest.condition), seed=0)
-        for method in methods:
-            run = _Run(self, lane, self._filled([replace(request, method=method)]), lambda: None, watched=False)
-            for _ in run.events():
-                pass
+        Raises:
+            EngineError: an engine failed; the pipeline counts as failed until it is warmed up again.
+            ParityError: images of fixed seeds are not accepted as the bundle's baseline has it; likewise.
+            Busy, PipelineClosed: as they say.
+        """
+        walked = methods or (AutoRegressive(), ZipAR(), self.method)
+        with self._warming:
+            self._state = "warming"
+            try:
+                self._warm_lanes(walked)
+                if (baseline := self.bundle.manifest.canary) is not None:
+                    check_canary(read_canary(self.generate, self.examples), baseline)
+            except BaseException:
+                self._warmed("failed")
+                raise
+            self._warmed("ready")
+
+    def health(self, *, silence: float = 60.0) -> Health:
+        """Whether lanes work: a spare one takes a step; where all are at work, each must have had a pass lately.
+
+        Args:
+            silence: seconds without a pass after which a lane that is at work counts as stuck.
+        """
+        seconds, fault = None, None
+        try:
+            with self._pool.spare() as lane:
+                if lane is not None:
+                    seconds = probe(lane, self._conditions, self.sampling)
+        except MuloError as error:
+            fault = str(error)
+        load, failure = self._pool.load(), self._pool.failure
+        if failure is not None:
+            fault = str(failure)
+        if load.silence is not None and load.silence > silence:
+            fault = f"a lane has been at work for {load.silence:.0f} s without a pass"
+        return Health(self._state, load, seconds, fault)
+
+    def load(self) -> Load:
+        """How busy lanes and queue are."""
+        return self._pool.load()
+
+    def drain(self, seconds: float | None = None) -> bool:
+        """Refuse new requests, and let those that were accepted finish.
+
+        Returns:
+            Whether they did within `seconds`; None waits for ever.
+        """
+        self._state = "closed"
+        return self._pool.drain(seconds)
 
     def close(self) -> None:
-        """Wait for running requests, then free everything; closing again does nothing."""
+        """Refuse new and waiting requests, wait for running ones, then free everything; again does nothing."""
+        self._state = "closed"
         self._pool.close()
-        for engine in self._engines.values():
-            engine.close()
+        self._threads.close()
+        close_engines(self._engines)
         for lane in self._lanes:
             lane.close()
 
@@ -237,115 +314,52 @@ class Pipeline:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _filled(self, requests: Sequence[Request]) -> list[Request]:
-        if not 0 < len(requests) <= self._images:
-            raise RequestError(
-                "the batch does not fit a lane", found=f"{len(requests)} requests", expected=f"1 to {self._images}"
-            )
-        if len({(request.method, request.sampling) for request in requests}) > 1:
-            raise RequestError("requests of one batch differ in method or sampling", fix="batch like with like")
-        return [*requests, *[requests[-1]] * (self._images - len(requests))]
+    def _warmed(self, state: State) -> None:
+        """Go on to `state`, unless the pipeline was closed meanwhile."""
+        if self._state == "warming":
+            self._state = state
 
+    def _warm_lanes(self, methods: Sequence[Method]) -> None:
+        with ExitStack() as leases:
+            # Each is held while the next is leased, for a lane that is given back would be the next.
+            for _ in range(self._pool.load().lanes):
+                lane = leases.enter_context(self._pool.lease(self._pool.enter()))
+                warm_lane(lane, self._conditions, methods, self.sampling)
 
-class _Run:
-    """One batch of requests on a leased lane."""
+    def _batch(self, requests: Sequence[Request]) -> Batch:
+        return make_batch(requests, self._images, self.method, self.sampling)
 
-    def __init__(
+    @contextmanager
+    def _running(
         self,
-        pipeline: Pipeline,
-        lane: Lane,
-        requests: Sequence[Request],
-        guard: Callable[[], None],
+        batch: Batch,
+        ticket: Ticket,
+        until: float | None,
+        cancel: Signal | None,
         *,
-        watched: bool,
-    ) -> None:
-        self._pipeline, self._lane, self._guard, self._watched = pipeline, lane, guard, watched
-        self._conditions = [request.condition for request in requests]
-        self._seeds = [secrets.randbits(63) if request.seed is None else request.seed for request in requests]
-        self._method: Method = requests[0].method or pipeline.method
-        self._sampling = requests[0].sampling or pipeline.sampling
-        rows, cols = lane.grid
-        self._outcome = Outcome.blank(len(requests), rows * cols)
-        self._seconds = 0.0
+        watched: bool = True,
+        on_pass: Callable[[Pass], None] | None = None,
+    ) -> Iterator[tuple[Lane, Run]]:
+        with self._pool.lease(ticket, until, cancel) as lane:
+            lane.meter.on_pass = on_pass
+            waited = monotonic() - ticket.entered
+            yield lane, Run(batch, self._conditions, lane, make_guard(lane, until, cancel), waited, watched=watched)
 
-    def events(self) -> Iterator[Event]:
-        """Decode; time spent by whoever consumes the events is not counted."""
-        start = perf_counter()
-        self._slow_runs = self._lane.slow_runs
-        self._lane.attach()
-        self._lane.prepare(self._sampling, self._method)
-        for event in decode(self._lane, self._job(), self._outcome, self._method):
-            self._seconds += perf_counter() - start
-            yield event
-            start = perf_counter()
-            self._lane.attach()
-        self._lane.meter.phase = "decode"
-        self._image = self._lane.decoder.run(self._lane.as_grid(self._outcome.tokens))
-        self._seconds += perf_counter() - start
-
-    def preview(self, event: Event) -> StreamEvent:
-        """`event` with its tokens decoded to pixels."""
-        image = self._lane.previewer.run(event.tokens)[0].copy()
-        if isinstance(event, Drafted):
-            return DraftPreview(event.rows, image)
-        return RowsPreview(event.rows, self._lane.grid[0], image, event.accepted_share)
-
-    def results(self) -> list[Result]:
-        """The finished images."""
-        return [self._result(index) for index in range(len(self._seeds))]
-
-    def _job(self) -> Job:
-        embeds, visible = self._pipeline._conditions.encode(self._conditions, _guided(self._method, self._sampling))
-        (rows, cols), (draft_rows, draft_cols) = self._lane.grid, self._lane.draft_grid
-        return Job(
-            embeds=embeds,
-            visible=visible,
-            target_uniforms=np.stack([uniforms(seed, Purpose.TARGET, rows * cols) for seed in self._seeds]),
-            drafter_uniforms=np.stack([uniforms(seed, Purpose.DRAFT, draft_rows * draft_cols) for seed in self._seeds]),
-            guard=self._guard,
-            watched=self._watched,
-        )
-
-    def _result(self, index: int) -> Result:
-        outcome, meter = self._outcome, self._lane.meter
-        accepted = int(outcome.accepted[index])
-        return Result(
-            image=self._image[index].copy(),
-            tokens=self._lane.as_grid(outcome.tokens)[index].copy(),
-            accept_map=self._lane.as_grid(outcome.accept_map)[index].copy(),
-            seed=self._seeds[index],
-            method=self._method,
-            sampling=self._sampling,
-            statistics=Statistics(
-                rounds=outcome.rounds,
-                drafted=outcome.drafted,
-                verified=outcome.verified,
-                accepted=accepted,
-                rejected=outcome.verified - accepted,
-                resampled=int(outcome.resampled[index]),
-                engines=meter.by_engine(),
-                slow_runs=self._lane.slow_runs - self._slow_runs,
-                phases=meter.by_phase(),
-                seconds=self._seconds,
-            ),
-        )
-
-
-def needed_graphs(backend: Backend) -> Sequence[str]:
-    """The graphs that a pipeline needs engines for, if they are `backend`'s."""
-    return (*GRAPHS, "feed") if backend.on_device else GRAPHS
+    def _stream(
+        self, batch: Batch, ticket: Ticket, until: float | None, cancel: Signal | None, previews: int | None
+    ) -> Generator[StreamEvent]:
+        with self._running(batch, ticket, until, cancel, watched=previews != 0) as (lane, run):
+            budget = PreviewBudget(lane.grid[0], previews)
+            for event in run.events():
+                if budget.takes(event):
+                    yield preview(lane, event, run.seconds)
+            result = run.results()[0]
+        yield Done(result)
 
 
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
     return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
-
-
-def _guided(method: Method, sampling: Sampling) -> dict[str, bool]:
-    """The models that the method runs, and whether with a null half."""
-    if not isinstance(method, MuloSD):
-        return {"target": sampling.guided}
-    return {model: sampling.guided and method.guided in ("both", model) for model in ("target", "drafter")}
 
 
 def _admitted(backend: Backend, bundle: Bundle, images: int, queries: int) -> int:
@@ -365,15 +379,3 @@ def _admitted(backend: Backend, bundle: Bundle, images: int, queries: int) -> in
 
 def _until(request: Request) -> float | None:
     return None if request.deadline is None else monotonic() + request.deadline
-
-
-def _guard(until: float | None, cancel: Signal | None) -> Callable[[], None]:
-    """What a decoder calls before every pass."""
-
-    def guard() -> None:
-        if cancel is not None and cancel.is_set():
-            raise Cancelled("the request was cancelled")
-        if until is not None and monotonic() > until:
-            raise DeadlineExceeded("the deadline passed before the image was done")
-
-    return guard

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from mulo_runtime.conditions import Condition
 from mulo_runtime.meter import Usage
-from mulo_runtime.settings import Method, Sampling
+from mulo_runtime.settings import Fallback, Method, Sampling
 
-__all__ = ["Done", "DraftPreview", "Request", "Result", "RowsPreview", "Statistics", "StreamEvent"]
+__all__ = ["Done", "DraftPreview", "Request", "Result", "RowsPreview", "Statistics", "StreamEvent", "VerifiedPreview"]
 
 _SEED_LIMIT = 2**64
 
@@ -28,6 +28,8 @@ class Request:
         method: how it is decoded; None takes the bundle's MuLo-SD defaults.
         sampling: how tokens are drawn; None takes the bundle's defaults.
         deadline: seconds from now after which the request fails with `DeadlineExceeded`; None waits for ever.
+        priority: requests that wait for a lane are served by it, the highest first; among equals who came first.
+        fallback: when MuLo-SD is given up and for what; None never gives it up.
     """
 
     condition: Condition
@@ -35,10 +37,14 @@ class Request:
     method: Method | None = None
     sampling: Sampling | None = None
     deadline: float | None = None
+    priority: int = 0
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
         if self.seed is not None and not 0 <= self.seed < _SEED_LIMIT:
             raise RequestError("the seed is out of range", found=self.seed, expected="0 to 2**64 - 1")
+        if self.deadline is not None and not 0 <= self.deadline < float("inf"):
+            raise RequestError("the deadline is out of range", found=self.deadline, expected="seconds, 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,10 @@ class Statistics:
         phases: the same by phase: condition, draft, upsample, verify, resample, resynchronise, decode.
         slow_runs: runs on a GPU that no CUDA graph served, for the warm-up met none of their size.
         seconds: wall clock from lane lease to decoded image.
+        pooled_mass: the target's pooled mass of a candidate, on average; None where nothing was verified.
+        abandoned_share: the accepted share at which MuLo-SD was given up for the request's fallback, whose counts the
+            others then are, but for engines, phases and seconds; None where it was not.
+        queue_seconds: how long the request waited for its lane.
     """
 
     rounds: int
@@ -68,6 +78,9 @@ class Statistics:
     phases: Mapping[str, Usage]
     slow_runs: int
     seconds: float
+    pooled_mass: float | None = None
+    abandoned_share: float | None = None
+    queue_seconds: float = 0.0
 
     @property
     def accepted_share(self) -> float | None:
@@ -110,20 +123,41 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftPreview:
-    """The draft so far, decoded at low resolution; `rows` of its rows are drafted."""
+    """The draft so far, decoded at low resolution; `rows` of its rows are drafted, `seconds` after the lane's lease."""
 
     rows: int
     image: NDArray[np.uint8]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VerifiedPreview:
+    """The candidates of the first `rows` of `total` rows are verified, and those rejected are about to be resampled.
+
+    Attributes:
+        image: final rows and candidates.
+        accept_map: per token 0 not verified, 1 accepted, 2 rejected, 3 resampled beside a rejection; [rows, cols].
+        accepted_share: accepted candidates among those verified so far.
+        seconds: since the lane's lease, without the time of whoever watches.
+    """
+
+    rows: int
+    total: int
+    image: NDArray[np.uint8]
+    accept_map: NDArray[np.uint8]
+    accepted_share: float | None
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsPreview:
-    """The image so far; its first `rows` of `total` rows of tokens are final."""
+    """The image so far; its first `rows` of `total` rows of tokens are final, `seconds` after the lane's lease."""
 
     rows: int
     total: int
     image: NDArray[np.uint8]
     accepted_share: float | None
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,5 +167,5 @@ class Done:
     result: Result
 
 
-StreamEvent = DraftPreview | RowsPreview | Done
+StreamEvent = DraftPreview | VerifiedPreview | RowsPreview | Done
 """What `Pipeline.stream` yields; `Done` comes last and once."""

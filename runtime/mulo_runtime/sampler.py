@@ -23,11 +23,13 @@ class Draws(NamedTuple):
         tokens: the drawn tokens; [N, R].
         probability: the candidates' own probabilities; [N, R].
         mass: the candidates' pooled masses; [N, R].
+        probs: the distributions that tokens are drawn from; [N, R, V]; None of a sampler that does not tell them.
     """
 
     tokens: NDArray[np.int64]
     probability: NDArray[np.float32]
     mass: NDArray[np.float32]
+    probs: NDArray[np.float32] | None = None
 
     @classmethod
     def blank(cls, images: int, rows: int) -> Draws:
@@ -38,11 +40,12 @@ class Draws(NamedTuple):
     def part(self, start: int, stop: int) -> Draws:
         """Views of rows start .. stop-1."""
         place = slice(start, stop)
-        return Draws(self.tokens[:, place], self.probability[:, place], self.mass[:, place])
+        probs = None if self.probs is None else self.probs[:, place]
+        return Draws(self.tokens[:, place], self.probability[:, place], self.mass[:, place], probs)
 
     def fill(self, made: Draws) -> None:
-        """Copy `made` into these arrays."""
-        self.tokens[...], self.probability[...], self.mass[...] = made
+        """Copy `made`, but for distributions, into these arrays."""
+        self.tokens[...], self.probability[...], self.mass[...] = made[:3]
 
 
 def sampler_scalars() -> dict[str, NDArray[Any]]:
@@ -77,6 +80,7 @@ class SamplerBuffers:
         images: N.
         queries: the largest R.
         vocabulary: V.
+        distributions: the largest R of a pass whose distributions are wanted; 0 where none are.
 
     Attributes:
         images: N.
@@ -84,21 +88,27 @@ class SamplerBuffers:
         numbers: uniforms, probabilities and masses; [3, N * R].
     """
 
-    def __init__(self, images: int, queries: int, vocabulary: int) -> None:
+    def __init__(self, images: int, queries: int, vocabulary: int, distributions: int = 0) -> None:
         self.images, self._vocabulary = images, vocabulary
         self._logits = np.zeros(2 * images * queries * vocabulary, np.float32)
         self.ids = np.zeros((2, images * queries), np.int64)
         self.numbers = np.zeros((3, images * queries), np.float32)
+        self._probs = np.zeros(images * query_bucket(distributions) * vocabulary if distributions else 0, np.float32)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the buffers."""
-        return self._logits.nbytes + self.ids.nbytes + self.numbers.nbytes
+        return self._logits.nbytes + self.ids.nbytes + self.numbers.nbytes + self._probs.nbytes
 
     def logits(self, batch: int, rows: int) -> NDArray[np.float32]:
         """Where a pass writes the logits of `rows` queries; [B, R, V]."""
         size = batch * rows * self._vocabulary
         return self._logits[:size].reshape(batch, rows, self._vocabulary)
+
+    def probs(self, rows: int) -> NDArray[np.float32]:
+        """Where a sampler writes the distributions of `rows` queries; [N, R, V]."""
+        size = self.images * rows * self._vocabulary
+        return self._probs[:size].reshape(self.images, rows, self._vocabulary)
 
 
 class Sampler:
@@ -159,6 +169,7 @@ class Sampler:
         shape, size = (images, rows), images * rows
         tokens, candidates = (array[:size].reshape(shape) for array in self._buffers.ids)
         uniforms, probability, mass = (array[:size].reshape(shape) for array in self._buffers.numbers)
+        probs = self._buffers.probs(rows) if "probs" in self._engine.outputs else None
         call = self._engine.bind(
             {
                 "logits": self.logits(halves * images, rows),
@@ -168,6 +179,7 @@ class Sampler:
                 "token_ids": tokens,
                 "candidate_prob": probability,
                 "candidate_mass": mass,
+                **({} if probs is None else {"probs": probs}),
             }
         )
-        return _Bound(call, candidates, uniforms, Draws(tokens, probability, mass))
+        return _Bound(call, candidates, uniforms, Draws(tokens, probability, mass, probs))

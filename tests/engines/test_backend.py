@@ -23,7 +23,7 @@ class _FakeBackend(Backend):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         return self.engine
 
 

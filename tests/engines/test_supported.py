@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from mulo_engines import supported
 from mulo_engines.backends import open_backend
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineUnavailable, UnsupportedVersion
 from mulo_engines.onnxruntime import engine
 from mulo_engines.supported import SUPPORTED, check_gpu, check_version, supported_table
 from mulo_engines.tensorrt.binding import load_binding
-from mulo_engines.tensorrt.gpu import Gpu
 
 ROOT = Path(__file__).parents[2]
 

@@ -183,6 +183,24 @@ def test_the_installed_command_leaves_with_the_errors_exit_code(checkpoints: Che
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("backends", "form"),
+    [
+        ([], "int4"),
+        (["onnxruntime"], "int4"),
+        (["tensorrt"], "int4-tensorrt"),
+        (["onnxruntime", "tensorrt-rtx"], "int4-tensorrt"),
+    ],
+)
+def test_integers_are_in_the_form_that_all_backends_read(
+    checkpoints: Checkpoints, backends: list[str], form: str
+) -> None:
+    options = [option for name in backends for option in ("--backend", name)]
+    result = _export(checkpoints, "--precision", "int4", "--dry-run", *options)
+    assert result.exit_code == 0, result.output
+    assert f"{form}, ratio 2" in result.stderr
+
+
 _WITHOUT_ONNX = "import sys; sys.modules['onnx'] = None; from mulo_export import cli; cli.main(sys.argv[1:])"
 
 
@@ -197,7 +215,7 @@ def test_a_missing_library_is_an_error_that_names_what_to_install(checkpoints: C
 @pytest.mark.parametrize(
     ("option", "word"),
     [
-        (["--precision", "fp8"], "fp32"),
+        (["--precision", "fp6"], "fp32"),
         (["--temperature", "-1"], "temperature"),
         (["--top-p", "0"], "top-p"),
         (["--pool-k", "65"], "at most 64"),

@@ -24,7 +24,7 @@ Spoil = Callable[[Path, Sources], None]
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("parity")
-    tiny_bundle(folder)
+    tiny_bundle(folder, eagle=True)
     return folder
 
 
@@ -33,13 +33,13 @@ def _failed(folder: Path, sources: Sources) -> set[str]:
 
 
 def test_a_sound_bundle_has_a_record_within_tolerance_for_every_graph(exported: Path) -> None:
-    records = measure(exported / "bundle", tiny_sources(tiny_checkpoints(exported)), tiny_options())
+    records = measure(exported / "bundle", tiny_sources(tiny_checkpoints(exported), eagle=True), tiny_options())
     assert {record.graph for record in records} == set(GRAPHS)
     assert all(record.value <= record.tolerance for record in records)
 
 
 def test_the_measurement_repeats_itself(exported: Path) -> None:
-    sources = tiny_sources(tiny_checkpoints(exported))
+    sources = tiny_sources(tiny_checkpoints(exported), eagle=True)
     first, second = (measure(exported / "bundle", sources, tiny_options()) for _ in range(2))
     assert first == second
 
@@ -53,7 +53,7 @@ def _other_rotation(folder: Path, sources: Sources) -> None:
 def _other_norm(folder: Path, sources: Sources) -> None:
     config = replace(sources.target.config, norm_eps=1e-3)
     weights = read_tensor_file(folder / weights_file("target"))
-    transformer_graph(config, weights, weights_file("target")).save(folder / graph_file("target"))
+    transformer_graph(config, weights, weights_file("target"), hidden=True).save(folder / graph_file("target"))
 
 
 def _change(tensor: str, role: str) -> Spoil:
@@ -97,7 +97,7 @@ def _half_a_batch(folder: Path, sources: Sources) -> None:
 def test_a_spoilt_graph_or_weight_is_found_and_named(
     exported: Path, tmp_path: Path, spoil: Spoil, graphs: set[str]
 ) -> None:
-    sources = tiny_sources(tiny_checkpoints(exported))
+    sources = tiny_sources(tiny_checkpoints(exported), eagle=True)
     shutil.copytree(exported / "bundle", tmp_path / "bundle")
     spoil(tmp_path / "bundle", sources)
     assert _failed(tmp_path / "bundle", sources) == graphs

@@ -62,7 +62,16 @@ def test_half_precisions_rewrite_the_transformers_and_leave_the_tokenizer(
     assert (bundle / "weights" / "vq.safetensors").read_bytes() == (tmp_path / "vq.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize(("precision", "share"), [(Precision.INT8, 0.35), (Precision.INT4, 0.3)])
+@pytest.mark.parametrize(
+    ("precision", "share"),
+    [
+        (Precision.INT8, 0.35),
+        (Precision.INT4, 0.3),
+        (Precision.FP8, 0.3),
+        (Precision.INT8_TENSORRT, 0.3),
+        (Precision.INT4_TENSORRT, 0.2),
+    ],
+)
 def test_quantised_weights_leave_the_float_ones_out_of_the_bundle(
     tmp_path: Path, precision: Precision, share: float
 ) -> None:

@@ -111,7 +111,7 @@ def test_the_command_draws_from_a_file_of_codes_and_shows_what_the_bundle_reads(
     assert "9 TA-Tok codes, 0 to 49" in shown.output
 
 
-@pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16, Precision.INT8])
+@pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16, Precision.FP8, Precision.INT8])
 def test_every_precision_passes_its_parity(precision: Precision, tmp_path: Path) -> None:
     options = tiny_options(precision=precision, skip_parity=False)
     write_bundle(tar_sources(tar_checkpoints(tmp_path)), options, tmp_path / "bundle", _ignore)

@@ -11,7 +11,7 @@ from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
 from mulo_runtime import Pipeline
-from mulo_runtime.pipeline import GRAPHS
+from mulo_runtime.graphs import GRAPHS
 from pipelines import ANY_METHOD, Faults, FaultyEngine, MakePipeline
 
 
@@ -22,7 +22,7 @@ def open_pipeline(shared_bundle: Callable[..., Path]) -> Iterator[MakePipeline]:
 
     def make(ratio: int = 2, text: bool = True, **arguments: Any) -> Pipeline:
         bundle = shared_bundle(ratio=ratio, text=text)
-        opened.append(Pipeline.open(bundle, threads=1, methods=ANY_METHOD, verify=False, **arguments))
+        opened.append(Pipeline.open(bundle, **{"threads": 1, "methods": ANY_METHOD, "verify": False, **arguments}))
         return opened[-1]
 
     yield make

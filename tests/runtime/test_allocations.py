@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mulo_runtime import AutoRegressive, MuloSD, ZipAR
+from mulo_runtime import GSD, SJD, AutoRegressive, MuloSD, Speculative, ZipAR
 from mulo_runtime.model import CachedModel
 from pipelines import MakePipeline, request
 
@@ -50,6 +50,15 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
 )
 def test_no_pass_allocates_64_kib_after_warm_up(open_pipeline: MakePipeline, watch: Watch, method: Any) -> None:
     opened = open_pipeline(ratio=4)
+    opened.generate(request(1, method))
+    peaks = watch()
+    opened.generate(request(1, method))
+    assert 0 < max(peaks) < LIMIT
+
+
+@pytest.mark.parametrize("method", [SJD(8), GSD(8, group_k=4), Speculative()], ids=str)
+def test_nor_does_a_pass_that_tells_distributions(open_pipeline: MakePipeline, watch: Watch, method: Any) -> None:
+    opened = open_pipeline(ratio=4, methods=[method])
     opened.generate(request(1, method))
     peaks = watch()
     opened.generate(request(1, method))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mulo_engines import backend
 from mulo_engines.errors import OutOfMemory
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR, pipeline
 from mulo_runtime.capacity import drafter_slots, lane_memory, target_slots
@@ -52,7 +53,7 @@ def test_no_method_fills_more_slots_than_planned(open_pipeline: MakePipeline, me
 def test_a_bundle_that_does_not_fit_is_refused_with_the_sum_before_anything_is_loaded(
     shared_bundle: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "available_memory", lambda: 1000)
-    monkeypatch.setattr(pipeline, "open_backend", None)
+    monkeypatch.setattr(backend, "available_memory", lambda: 1000)
+    monkeypatch.setattr(pipeline, "load_engines", None)
     with pytest.raises(OutOfMemory, match=r"(?s)target caches.*total"):
         Pipeline.open(shared_bundle())

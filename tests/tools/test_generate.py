@@ -86,7 +86,8 @@ def test_the_overlay_and_the_previews_are_written_beside_the_image(generate: Run
     assert result.exit_code == 0
     assert pixels(tmp_path / "map.png").shape == (512, 512, 3)
     steps = {path.name: pixels(path) for path in (tmp_path / "steps").iterdir()}
-    assert steps.keys() == {"draft-0004.png", *(f"rows-{rows:04}.png" for rows in (2, 4, 6, 8))}
+    rounds = {f"{kind}-{rows:04}.png" for kind in ("verified", "rows") for rows in (2, 4, 6, 8)}
+    assert steps.keys() == {"draft-0004.png", *rounds}
     assert steps["draft-0004.png"].shape == (16, 16, 3)
     np.testing.assert_array_equal(steps["rows-0008.png"], pixels(tmp_path / "image.png"))
 

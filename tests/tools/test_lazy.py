@@ -66,7 +66,7 @@ def test_an_unknown_command_is_wrong_usage() -> None:
     assert "No such command 'draw'" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["generate", "inspect", "demo", "train"])
+@pytest.mark.parametrize("name", ["generate", "inspect", "demo", "profile", "verify", "gpu-check", "train"])
 def test_every_command_explains_itself(mulo: RunMulo, name: str) -> None:
     result = mulo(name, "--help")
     assert result.exit_code == 0

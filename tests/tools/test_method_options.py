@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from conftest import MakeBundle
 from mulo_engines.errors import BundleError, RequestError
 from mulo_engines.manifest import MANIFEST_NAME, Manifest, read_manifest
-from mulo_runtime import AutoRegressive, MuloSD, Sampling, ZipAR
+from mulo_runtime import METHODS, AutoRegressive, MuloSD, Sampling, ZipAR
 from mulo_tools.method_options import (
     chosen_method,
     chosen_sampling,
@@ -44,7 +44,7 @@ def flags(*arguments: str) -> dict[str, Any]:
 
 
 def test_every_switch_of_every_method_has_a_flag() -> None:
-    switches = {field.name for kind in (AutoRegressive, ZipAR, MuloSD, Sampling) for field in fields(kind)}
+    switches = {field.name for kind in (*METHODS.values(), Sampling) for field in fields(kind)}
     assert flags().keys() == switches | {"method"}
 
 
@@ -92,7 +92,7 @@ def test_a_specification_names_a_method_and_its_switches(
     ("specification", "message"),
     [
         ("", "the method is not understood"),
-        ("raster", "ar|zipar|mulo-sd [NAME=VALUE ...]"),
+        ("raster", "ar|zipar|zipar-adaptive|mulo-sd|"),
         ("mulo-sd tau", "the method is not understood"),
         ("mulo-sd tua=1", "MuloSD has no switch tua"),
         ("ar tau=1", "AutoRegressive has no switch tau\n  expected: no switches at all"),

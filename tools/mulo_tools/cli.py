@@ -11,13 +11,15 @@ __all__ = ["main"]
 _HELP = """Make images from a bundle by multi-scale local speculative decoding, and measure it.
 
 Bundles are made by `mulo-export`. Exit codes: 0 done; 1 an engine, the system or an unforeseen error; 2 wrong usage or
-request; 3 the bundle is refused; 4 a graph differs from its reference; 130 interrupted.
+request; 3 the bundle is refused; 4 a graph differs from its reference, or a backend from another; 130 interrupted.
 
 Options may be set by environment variables: MULO_BENCH_IMAGES=5 stands for `mulo bench --images 5`.
 """
 
 _COMMANDS = {
     "generate": LazyCommand("mulo_tools.generate", "generate_command", "Make one image."),
+    "serve": LazyCommand("mulo_tools.serve", "serve_command", "Serve images over HTTP, with a page.", "cpu,service"),
+    "canary": LazyCommand("mulo_tools.canary", "canary_command", "Tell, or record, how test images are accepted."),
     "inspect": LazyCommand("mulo_tools.inspect", "inspect_command", "Show what a bundle holds and needs."),
     "bench": LazyCommand(
         "mulo_tools.bench.command", "bench_command", "Measure quality and time of every method.", "cpu,export,bench"
@@ -35,7 +37,13 @@ _COMMANDS = {
         "mulo_tools.verify.command", "verify_command", "Compare two backends, or two exports, token by token."
     ),
     "gpu-check": LazyCommand(
-        "mulo_tools.gpu_check.command", "gpu_check_command", "Check whether and how fast a machine runs mulo.", "export"
+        "mulo_tools.gpu_check.command",
+        "gpu_check_command",
+        "Check whether and how fast a machine runs mulo.",
+        "cpu,export",
+    ),
+    "calibrate": LazyCommand(
+        "mulo_tools.calibrate", "calibrate_command", "Measure what enters linear layers, for 8 bits.", "cpu,export"
     ),
     "evaluate": LazyCommand(
         "mulo_tools.evaluate.command", "evaluate_group", "Measure images of real models.", "metrics,export"
@@ -47,6 +55,12 @@ _COMMANDS = {
         "cpu,export,bench",
     ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
+    "prove-load": LazyCommand(
+        "mulo_tools.prove.load", "load_command", "Ask a service for more than it can do.", "cpu,service,load"
+    ),
+    "prove-storm": LazyCommand(
+        "mulo_tools.prove.storm", "storm_command", "Storm a service with clients of every kind.", "cpu,service,load"
+    ),
     "demo": LazyCommand("mulo_tools.demo", "demo_command", "Draw how images come about, step by step."),
     "train": LazyCommand("mulo_tools.train", "train_group", "Train a family of models."),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from mulo_engines.manifest import MANIFEST_NAME, read_manifest
-from mulo_runtime import Done, DraftPreview, MuloSD, Pipeline, Request, Result
+from mulo_runtime import Done, DraftPreview, MuloSD, Pipeline, Request, Result, RowsPreview, VerifiedPreview
 
 from mulo_tools.backend_options import backend_options, chosen_backend
 from mulo_tools.condition_options import chosen_condition, condition_options
@@ -22,6 +22,7 @@ __all__ = ["generate_command"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+_PREVIEW_NAMES = {DraftPreview: "draft", VerifiedPreview: "verified", RowsPreview: "rows"}
 
 
 @click.command("generate")
@@ -82,8 +83,7 @@ def _generate(pipeline: Pipeline, request: Request, progress: ImageProgress, pre
         if isinstance(event, Done):
             return event.result
         progress.show(event)
-        name = "draft" if isinstance(event, DraftPreview) else "rows"
-        write_png(preview_dir / f"{name}-{event.rows:04}.png", event.image)
+        write_png(preview_dir / f"{_PREVIEW_NAMES[type(event)]}-{event.rows:04}.png", event.image)
     raise AssertionError("a stream ends with Done")
 
 

@@ -146,11 +146,12 @@ def _parity_table(manifest: Manifest) -> Table:
 
 def _engines_table(name: str, record: EngineSetRecord) -> Table:
     """What every engine takes beside the buffers: its plan, weights included, and what it holds while it runs."""
-    columns = Column("plan", justify="right"), Column("activations, upper estimate", justify="right")
+    columns = (Column(name, justify="right") for name in ("S", "plan", "activations, upper estimate"))
     table = Table("engine", *columns, title=f"{name}, in MiB, for {record.images} images and {record.queries} queries")
     for engine in record.engines:
         sizes = engine.plan.size, engine.activation_bytes
-        table.add_row(engine.graph, *(f"{size / 2**20:,.1f}" for size in sizes))
+        slots = "" if engine.slots is None else str(engine.slots)
+        table.add_row(engine.graph, slots, *(f"{size / 2**20:,.1f}" for size in sizes))
     return table
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import reduce
+from operator import or_
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
-from mulo_runtime import AutoRegressive, Method, MuloSD, Sampling, ZipAR, default_method, default_sampling, method_name
+from mulo_runtime import METHODS, Method, MuloSD, Sampling, default_method, default_sampling
 
 __all__ = [
-    "METHODS",
     "chosen_method",
     "chosen_sampling",
     "method_options",
@@ -23,9 +23,6 @@ __all__ = [
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-METHODS: Mapping[str, type[Method]] = {method_name(kind()): kind for kind in (AutoRegressive, ZipAR, MuloSD)}
-"""The methods by their names on the command line."""
 
 _METHOD_HELP: Mapping[str, str] = {
     "tau": "mulo-sd: accept a candidate whose pooled mass reaches this; 0 accepts all, above 1 none.",
@@ -40,12 +37,27 @@ _METHOD_HELP: Mapping[str, str] = {
     "rows_per_round": "mulo-sd: drafter rows in a round; 0 is the whole image.",
     "look_ahead": "mulo-sd: drafter rows drafted beyond a round.",
     "islands": "mulo-sd: resample islands side by side, or in raster order.",
-    "window": "zipar: the window; mulo-sd: the window inside an island, where 0 is serial.",
+    "window": "zipar, pjd, zipar-adaptive: the window; mulo-sd: that inside an island, where 0 is serial.",
     "surrogate": "mulo-sd: token that stands in for a predecessor still to be drawn.",
     "stale": "mulo-sd: show tokens still to be resampled, or hide them.",
     "refresh": "mulo-sd: which keys of a round are computed anew.",
     "resynchronise": "mulo-sd: whether verified tokens replace the drafter's.",
     "guided": "mulo-sd: which models guidance steers; the other one runs at half the cost.",
+    "jacobi_window": "sjd, gsd: drafted tokens that a pass verifies; pjd: of every row.",
+    "start": "sjd, gsd: what a token is before its first pass.",
+    "group": "gsd: tokens of a group.",
+    "group_gap": "gsd: how far apart the probabilities of a group may be.",
+    "group_k": "gsd: nearest codebook entries that may be of a group.",
+    "length": "chain methods: tokens drafted in a round, or the depth of a tree.",
+    "tree": "chain methods: whether a chain is drafted, EAGLE-1's tree or EAGLE-2's.",
+    "tree_nodes": "chain methods: tokens of a dynamic tree that are verified.",
+    "tree_width": "chain methods: children of a node of a dynamic tree.",
+    "delta": "cool-sd, uniform-rsd, linear-rsd: mean weight of the ratio; lantern: most mass that counts for a draft.",
+    "nu": "cool-sd: how fast the weight falls along the chain.",
+    "residual": "cool-sd, lantern++: what replaces a rejected token.",
+    "horizon": "linear-rsd: depth at which the weight would reach 0.",
+    "nearest": "lantern, lantern++: nearest codebook entries whose mass counts.",
+    "multiple": "lantern++: bound of that mass, as a multiple of the draft's own.",
     "schedule": "zipar: start the second row inside the first, or after it as published.",
 }
 _SAMPLING_HELP: Mapping[str, str] = {
@@ -58,7 +70,7 @@ _SAMPLING_HELP: Mapping[str, str] = {
 
 def method_options(command: _Command) -> _Command:
     """Add `--method` and a flag for every switch of every method; what is not given stays as the bundle has it."""
-    hints = get_type_hints(ZipAR) | get_type_hints(MuloSD)
+    hints = reduce(or_, map(get_type_hints, METHODS.values()))
     flags = [_flag(name, hints[name], text) for name, text in _METHOD_HELP.items()]
     method = click.option("--method", type=click.Choice(list(METHODS)), default="mulo-sd", show_default=True)
     return _decorate(command, [method, *flags])

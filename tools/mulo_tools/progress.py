@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from mulo_runtime import Drafted, DraftPreview, RowsDone, RowsPreview
+from mulo_runtime import Drafted, DraftPreview, Event, RowsDone, RowsPreview, StreamEvent
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -42,10 +42,10 @@ class ImageProgress:
     ) -> None:
         self._bar.stop()
 
-    def show(self, event: Drafted | RowsDone | DraftPreview | RowsPreview) -> None:
+    def show(self, event: Event | StreamEvent) -> None:
         """Show what `event` tells."""
         if isinstance(event, Drafted | DraftPreview):
             self._bar.update(self._task, description=f"drafted {event.rows} rows")
-            return
-        accepted = "" if event.accepted_share is None else f"{event.accepted_share:.0%} accepted"
-        self._bar.update(self._task, completed=event.rows, accepted=accepted)
+        elif isinstance(event, RowsDone | RowsPreview):
+            accepted = "" if event.accepted_share is None else f"{event.accepted_share:.0%} accepted"
+            self._bar.update(self._task, completed=event.rows, accepted=accepted)

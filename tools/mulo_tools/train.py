@@ -20,6 +20,18 @@ train_group = LazyGroup(
             "The network whose features FID and KID of the family are taken of.",
             "torch,bench",
         ),
+        "eagle": LazyCommand(
+            "mulo_tools.reference.train_eagle",
+            "eagle_command",
+            "The EAGLE-1 head of a target of the reference family, which drafts for chain methods.",
+            "torch,bench",
+        ),
+        "upsampler": LazyCommand(
+            "mulo_tools.reference.train_upsampler",
+            "upsampler_command",
+            "A learned upsampler between two grids of the reference family, for MuLo-SD.",
+            "torch,bench",
+        ),
     },
     name="train",
     help="Train a family of models.",

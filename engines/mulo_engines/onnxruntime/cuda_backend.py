@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from mulo_engines.backend import Backend, refuse_bfloat16
 from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.gpu import detect_gpu
 from mulo_engines.cuda.stream import CudaDevice
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineUnavailable
@@ -13,7 +14,6 @@ from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_
 from mulo_engines.onnxruntime.engine import VERSION
 from mulo_engines.stream import Stream
 from mulo_engines.supported import check_gpu, check_version
-from mulo_engines.tensorrt.gpu import detect_gpu
 
 __all__ = ["OnnxRuntimeCudaBackend"]
 
@@ -52,7 +52,7 @@ class OnnxRuntimeCudaBackend(Backend):
         gpu = detect_gpu(self._index)
         return None if gpu is None else gpu.free_bytes
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         refuse_bfloat16(bundle, "by ONNX Runtime, whose Python interface has no bfloat16 arrays")
         path = bundle.graph(graph)
         return OnnxRuntimeCudaEngine.load(path, name=graph, device=self._index, stream=self._queue.handle)

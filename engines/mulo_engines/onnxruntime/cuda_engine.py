@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import onnxruntime as ort
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class OnnxRuntimeCudaEngine(Engine):
             [node_spec(name, node) for node in session.get_outputs()],
         )
         self._session, self._device = session, device
-        self._calls: list[_CudaCall] = []
+        self._calls: WeakSet[_CudaCall] = WeakSet()
 
     @classmethod
     def load(cls, path: Path, *, name: str, device: int, stream: int) -> OnnxRuntimeCudaEngine:
@@ -89,16 +90,15 @@ class OnnxRuntimeCudaEngine(Engine):
 
     def close(self) -> None:
         """See `Engine.close`."""
-        for call in self._calls:
+        for call in tuple(self._calls):
             call.release()
-        self._calls.clear()
         self._session = None
 
     def _bind(self, buffers: Buffers) -> Call:
         if self._session is None:
             raise closed_error(self.name)
         call = _CudaCall(self, self._session, self._device, device_arrays(self, buffers))
-        self._calls.append(call)
+        self._calls.add(call)
         return call
 
 

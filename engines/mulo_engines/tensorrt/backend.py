@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from mulo_engines.backend import Backend, Limits
 from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.gpu import detect_gpu
 from mulo_engines.cuda.stream import CudaDevice
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineUnavailable
@@ -16,7 +17,6 @@ from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.engine import PlanRuntime
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
-from mulo_engines.tensorrt.gpu import detect_gpu
 
 __all__ = ["TensorRtBackend"]
 
@@ -69,11 +69,11 @@ class TensorRtBackend(Backend):
         estimates = (engine.activation_bytes for engine in self._set(bundle).record.engines)
         return self._device.scratch or max(estimates, default=0)
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
-        engines = self._set(bundle)
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
+        engines, signature = self._set(bundle), graph_signature(bundle.manifest, graph)
         bundle.graph(graph)
-        record, signature = engines.engine(graph), graph_signature(bundle.manifest, graph)
-        return self._runtime.load(engines.plan(graph), record, signature)
+        length = min((each for each in engines.lengths(graph) if each >= slots), default=None)
+        return self._runtime.load(engines.plan(graph, length), engines.engine(graph, length), signature)
 
     def _set(self, bundle: Bundle) -> EngineSet:
         if bundle.path not in self._sets:

@@ -15,7 +15,14 @@ from mulo_engines.tensorrt.activations import activation_bytes
 from mulo_engines.tensorrt.binding import Binding, load_binding
 from mulo_engines.tensorrt.messages import build_failure, collecting_logger, lacks_fused_attention
 from mulo_engines.tensorrt.monitor import progress_monitor
-from mulo_engines.tensorrt.network import check_network, decompose_attention, in_place_pairs, layers, parse_network
+from mulo_engines.tensorrt.network import (
+    check_network,
+    decompose_attention,
+    in_place_pairs,
+    keep_order,
+    layers,
+    parse_network,
+)
 from mulo_engines.tensorrt.profiles import Profile, input_shapes
 from mulo_engines.tensorrt.timing_cache import load_timings, save_timings
 
@@ -99,6 +106,7 @@ def build_plan(job: BuildJob, report: Report) -> BuildResult:
     builder = _builder(binding, logger, errors)
     network = parse_network(library, builder, logger, graph=job.graph, model=job.model, path=job.path)
     check_network(library, network, job.graph, job.signature)
+    keep_order(library, network)
     config, warnings = _config(library, builder, job)
     monitor = progress_monitor(library, report)
     config.progress_monitor = monitor

@@ -8,17 +8,18 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 from numpy.typing import NDArray
 
 from mulo_engines.cuda.stream import CudaDevice, CudaStream
 from mulo_engines.engine import Buffers, Call, Engine, check_inputs, closed_error, device_arrays
-from mulo_engines.errors import EngineMismatch, ShapeError
+from mulo_engines.errors import ShapeError
 from mulo_engines.signature import Signature
 from mulo_engines.stream import DeviceArray
 from mulo_engines.tensorrt.binding import Binding
+from mulo_engines.tensorrt.loaded import read_plan
 from mulo_engines.tensorrt.messages import collecting_logger, run_failure
-from mulo_engines.tensorrt.network import declared_spec
 from mulo_engines.tensorrt.once import OccasionalRuns, Shapes
 from mulo_engines.tensorrt.record import EngineRecord, ProfileRecord
 
@@ -75,24 +76,12 @@ class TensorRtEngine(Engine):
     def __init__(self, runtime: PlanRuntime, engine: Any, record: EngineRecord, signature: Signature) -> None:
         self._runtime, self._engine, self._record = runtime, engine, record
         self._symbols = {spec.name: spec.shape for spec in signature.inputs}
-        input_mode = runtime.library.TensorIOMode.INPUT
-        names = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
-        modes = {name: engine.get_tensor_mode(name) == input_mode for name in names}
-        specs = [
-            declared_spec(name, engine.get_tensor_dtype(name).name, tuple(engine.get_tensor_shape(name)))
-            for name in names
-        ]
-        super().__init__(
-            record.graph,
-            [spec for spec in specs if modes[spec.name]],
-            [spec for spec in specs if not modes[spec.name]],
-        )
-        self._check_in_place()
-        self._check_profiles()
-        self.scratch = _scratch_bytes(engine)
+        plan = read_plan(runtime.library, engine, record, signature)
+        super().__init__(plan.name, plan.inputs.values(), plan.outputs.values())
+        self.scratch = max(plan.scratch)
         runtime.device.reserve_scratch(self.scratch)
         self._contexts: dict[tuple[int, int], _Context] = {}
-        self._calls: list[_TensorRtCall] = []
+        self._calls: WeakSet[_TensorRtCall] = WeakSet()
         self._once: OccasionalRuns | None = None
         self._lock = Lock()
 
@@ -109,9 +98,8 @@ class TensorRtEngine(Engine):
     def close(self) -> None:
         """See `Engine.close`: calls first, then contexts, then the plan."""
         with self._lock:
-            for call in self._calls:
+            for call in tuple(self._calls):
                 call.release()
-            self._calls.clear()
             self._contexts.clear()
             self._engine = None
         if self._once is not None:
@@ -129,7 +117,7 @@ class TensorRtEngine(Engine):
         shapes = {name: arrays[name].shape for name in self.inputs}
         with self._lock:
             call = _TensorRtCall(self.name, self._context(stream, self._profile(shapes)), stream, shapes, arrays)
-            self._calls.append(call)
+            self._calls.add(call)
         return call
 
     def _context(self, stream: CudaStream, profile: int) -> _Context:
@@ -155,28 +143,6 @@ class TensorRtEngine(Engine):
             expected=" or ".join(map(_described, self._record.profiles)),
             fix="build the engines for as many images and queries as the pipeline is opened with",
         )
-
-    def _check_in_place(self) -> None:
-        """Compare the caches that the plan updates in place, by its own report, with the record."""
-        aliased = {name: self._engine.get_aliased_input_tensor(name) for name in self.outputs}
-        found = {source: name for name, source in aliased.items() if source is not None}
-        if found != self._record.in_place:
-            raise EngineMismatch(
-                f"{self.name}: the plan does not update in place what it was built to",
-                found=found or "nothing",
-                expected=self._record.in_place or "nothing",
-                fix="build the engines again",
-            )
-
-    def _check_profiles(self) -> None:
-        found, expected = self._engine.num_optimization_profiles, len(self._record.profiles)
-        if found != expected:
-            raise EngineMismatch(
-                f"{self.name}: the plan has other profiles than its record",
-                found=found,
-                expected=expected,
-                fix="build the engines again",
-            )
 
     def _output_shapes(self, stream: CudaStream, shapes: Shapes) -> Shapes:
         """Shapes of the outputs for inputs of `shapes`."""
@@ -265,11 +231,6 @@ class _TensorRtCall(Call):
 
     def _enqueue(self, handle: int) -> None:
         self._context.enqueue(self, self._shapes, self._addresses, handle)
-
-
-def _scratch_bytes(engine: Any) -> int:
-    profiles = range(engine.num_optimization_profiles)
-    return max(int(engine.get_device_memory_size_for_profile_v2(profile)) for profile in profiles)
 
 
 def _serves(profile: ProfileRecord, sizes: Mapping[str, int]) -> bool:

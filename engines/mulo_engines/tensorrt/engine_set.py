@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineStale
 from mulo_engines.manifest import FileRecord
-from mulo_engines.tensorrt.gpu import Gpu
 from mulo_engines.tensorrt.record import RECORD_NAME, EngineRecord, EngineSetRecord, GpuRecord, read_record
 
 __all__ = ["EngineSet", "engines_root", "open_engine_set", "read_records", "set_folder"]
@@ -31,13 +31,19 @@ class EngineSet:
     path: Path
     record: EngineSetRecord
 
-    def engine(self, graph: str) -> EngineRecord:
-        """The engine of `graph`, which the bundle has."""
-        return next(engine for engine in self.record.engines if engine.graph == graph)
+    def lengths(self, graph: str) -> tuple[int, ...]:
+        """S of every plan of `graph`, the longest first; none where it has no cache."""
+        found = (engine.slots for engine in self.record.engines if engine.graph == graph)
+        return tuple(sorted((slots for slots in found if slots is not None), reverse=True))
 
-    def plan(self, graph: str) -> Path:
-        """The plan of `graph`."""
-        return self.path / self.engine(graph).plan.path
+    def engine(self, graph: str, slots: int | None = None) -> EngineRecord:
+        """The engine of `graph`, which the bundle has, for a cache of `slots`; None takes the longest."""
+        wanted = slots if slots is not None else next(iter(self.lengths(graph)), None)
+        return next(engine for engine in self.record.engines if (engine.graph, engine.slots) == (graph, wanted))
+
+    def plan(self, graph: str, slots: int | None = None) -> Path:
+        """The plan of `graph`, likewise."""
+        return self.path / self.engine(graph, slots).plan.path
 
 
 def engines_root(bundle: Path, given: Path | None = None) -> Path:

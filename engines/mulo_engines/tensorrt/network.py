@@ -18,6 +18,7 @@ __all__ = [
     "declared_spec",
     "decompose_attention",
     "in_place_pairs",
+    "keep_order",
     "layers",
     "parse_network",
     "unconsumed_inputs",
@@ -65,7 +66,7 @@ def check_network(library: Any, network: Any, graph: str, signature: Signature) 
 
     Raises:
         EngineMismatch: an input or output differs in name, type or shape, or a cache would be copied.
-        BuildError: an input is read by no layer.
+        BuildError: an input is read by no layer, or on the host.
     """
     check_signature(_Interface(graph, dict(_inputs(network)), dict(_outputs(network))), signature)
     dropped = unconsumed_inputs(network)
@@ -76,11 +77,24 @@ def check_network(library: Any, network: Any, graph: str, signature: Signature) 
             expected="every input to be read by a layer",
             fix="export the bundle again with a current `mulo-export`",
         )
+    if on_host := [tensor.name for tensor in _io_tensors(network) if tensor.is_shape_tensor]:
+        raise BuildError(
+            f"{graph}: a shape depends on values that the engine would want in the host's memory",
+            found=", ".join(on_host),
+            expected="every input and output on the GPU",
+            fix="export the bundle again with a current `mulo-export`",
+        )
     found, expected = in_place_pairs(library, network), _cache_pairs(signature)
     if found != expected:
         raise EngineMismatch(
             f"{graph}: the caches are not all updated in place", found=found or "none", expected=expected or "none"
         )
+
+
+def keep_order(library: Any, network: Any) -> None:
+    """Let every input and output lie in row-major order, whatever order the builder would like better."""
+    for tensor in _io_tensors(network):
+        tensor.allowed_formats = 1 << int(library.TensorFormat.LINEAR)
 
 
 def unconsumed_inputs(network: Any) -> list[str]:
@@ -127,6 +141,11 @@ def layers(network: Any) -> Iterator[Any]:
 def _read_by(layer: Any) -> Iterator[Any]:
     tensors = (layer.get_input(index) for index in range(layer.num_inputs))
     return (tensor for tensor in tensors if tensor is not None)
+
+
+def _io_tensors(network: Any) -> Iterator[Any]:
+    yield from (network.get_input(index) for index in range(network.num_inputs))
+    yield from (network.get_output(index) for index in range(network.num_outputs))
 
 
 def _inputs(network: Any) -> Iterator[tuple[str, TensorSpec]]:

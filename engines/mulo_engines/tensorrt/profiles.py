@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from mulo_engines.buckets import query_buckets
 from mulo_engines.engine import TensorSpec
@@ -11,7 +11,16 @@ from mulo_engines.errors import ShapeError
 from mulo_engines.manifest import Manifest
 from mulo_engines.memory import ModelBuffers
 
-__all__ = ["PlanSizes", "Profile", "Range", "Shapes", "graph_profiles", "input_shapes", "static_sizes"]
+__all__ = [
+    "PlanSizes",
+    "Profile",
+    "Range",
+    "Shapes",
+    "graph_profiles",
+    "input_shapes",
+    "sizes_of_plans",
+    "static_sizes",
+]
 
 Range = tuple[int, int, int]
 """Least, best and most of a size."""
@@ -25,13 +34,15 @@ class PlanSizes:
 
     Attributes:
         images: N, the most images that are decoded together.
-        drafter: sizes of the drafter's buffers; the plan has this one S.
+        drafter: sizes of the drafter's buffers; a plan has one S, and this is the longest.
         target: sizes of the target's buffers, likewise.
+        short: by role, the S of a second plan for the first rows of an image; none for a role that has one plan.
     """
 
     images: int
     drafter: ModelBuffers
     target: ModelBuffers
+    short: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
     batch = {"N": _up_to(sizes.images), "B": _up_to(2 * sizes.images), "M": _up_to(_masks(sizes.images))}
     target, low = manifest.target, manifest.drafter
     queries = max(sizes.drafter.queries, sizes.target.queries)
-    if graph in ("drafter", "target"):
+    if graph in ("drafter", "target", "eagle"):
         model, buffers = (low, sizes.drafter) if graph == "drafter" else (target, sizes.target)
         # No pass of a drafter feeds more than its image, however many queries the lane has room for.
         most = min(buffers.queries, model.rows * model.cols)
@@ -91,8 +102,18 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
 
 def static_sizes(graph: str, sizes: PlanSizes) -> Mapping[str, int]:
     """The symbols that have one value in a plan: the length of a transformer's cache."""
-    buffers = {"drafter": sizes.drafter, "target": sizes.target}.get(graph)
+    buffers = {"drafter": sizes.drafter, "target": sizes.target, "eagle": sizes.target}.get(graph)
     return {} if buffers is None else {"S": buffers.slots}
+
+
+def sizes_of_plans(graph: str, sizes: PlanSizes) -> tuple[PlanSizes, ...]:
+    """The sizes for which each plan of `graph` is made, that of the longest cache first."""
+    if graph not in sizes.short:
+        return (sizes,)
+    slots = sizes.short[graph]
+    if graph == "drafter":
+        return sizes, replace(sizes, drafter=replace(sizes.drafter, slots=slots))
+    return sizes, replace(sizes, target=replace(sizes.target, slots=slots))
 
 
 def input_shapes(profile: Profile, spec: TensorSpec) -> Shapes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineStale
 from mulo_engines.manifest import Count, FileRecord, Name
-from mulo_engines.tensorrt.gpu import Gpu
 
 __all__ = [
     "RECORD_NAME",
@@ -91,7 +91,7 @@ class EngineSetRecord(_Record):
         precision: the bundle's.
         images: N, the most images that are decoded together.
         queries: the most queries of one pass.
-        engines: the plans.
+        engines: the plans; a transformer may have a second one for a shorter cache.
     """
 
     schema_version: Literal[1] = 1
@@ -102,6 +102,14 @@ class EngineSetRecord(_Record):
     images: Count
     queries: Count
     engines: tuple[EngineRecord, ...]
+
+    @model_validator(mode="after")
+    def _has_one_plan_of_each_length(self) -> Self:
+        plans = [(engine.graph, engine.slots) for engine in self.engines]
+        twice = {plan for plan in plans if plans.count(plan) > 1}
+        if twice:
+            raise ValueError(f"one engine of each graph and cache length, unlike {min(twice, key=str)}")
+        return self
 
 
 def write_record(record: EngineSetRecord, folder: Path) -> None:

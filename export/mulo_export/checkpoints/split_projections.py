@@ -1,5 +1,7 @@
 """LlamaGen repackaged for Hugging Face's Llama, as LANTERN does (jadohu/LlamaGen-T2I): other names, split projections.
 
+Its EAGLE heads (jadohu/llamagen_drafter) are named alike, without "model." in front.
+
 The numbers are LlamaGen's: queries and keys are not permuted, and turn in adjacent pairs.
 """
 
@@ -13,10 +15,12 @@ from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 
 __all__ = ["has_split_projections", "joined_projections"]
 
-_SPLIT = "model.layers.0.self_attn.q_proj.weight"
+_SPLIT = {"model.layers.0.self_attn.q_proj.weight", "layers.0.self_attn.q_proj.weight"}
 _CONDITION = "model.cls_embedding."
+_HEAD = "fc.weight"
 _NAMES = {
     "model.embed_tokens.weight": "tok_embeddings.weight",
+    "embed_tokens.weight": "tok_embeddings.weight",
     "model.norm.weight": "norm.weight",
     "lm_head.weight": "output.weight",
 }
@@ -28,13 +32,14 @@ _LAYER_NAMES = {
     "input_layernorm.weight": "attention_norm.weight",
     "post_attention_layernorm.weight": "ffn_norm.weight",
 }
-_LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)")
-_QUERY = re.compile(r"model\.layers\.(\d+)\.self_attn\.q_proj\.weight")
+_LAYER = re.compile(r"(?:model\.)?layers\.(\d+)\.(.+)")
+_QUERY = re.compile(r"(?:model\.)?layers\.(\d+)\.self_attn\.q_proj\.weight")
 
 
 def has_split_projections(file: TensorFile) -> bool:
     """Whether the keys are those of the repackaging."""
-    return _SPLIT in file.tensors and any(name.startswith(_CONDITION) for name in file.tensors)
+    marked = _HEAD in file.tensors or any(name.startswith(_CONDITION) for name in file.tensors)
+    return marked and bool(_SPLIT & file.tensors.keys())
 
 
 def joined_projections(file: TensorFile) -> TensorFile:

@@ -24,8 +24,10 @@ _NUMPY_TYPES = {
     "U8": "u1",
     "I8": "i1",
     "BOOL": "?",
+    # numpy has no such type: an array holds the bits.
+    "F8_E4M3": "u1",
 }
-_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "I8": 1, "BOOL": 1}
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "I8": 1, "BOOL": 1, "F8_E4M3": 1}
 
 
 @dataclass(frozen=True, slots=True)

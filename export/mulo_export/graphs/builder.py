@@ -24,6 +24,7 @@ __all__ = [
     "save_model",
     "signature",
     "with_fixed_sizes",
+    "with_input_ranges",
 ]
 
 OPSET = 24
@@ -41,8 +42,18 @@ _TYPES = {
     "int32": onnx.TensorProto.INT32,
     "uint8": onnx.TensorProto.UINT8,
     "bool": onnx.TensorProto.BOOL,
+    "int8": onnx.TensorProto.INT8,
+    "int4": onnx.TensorProto.INT4,
+    "float8e4m3fn": onnx.TensorProto.FLOAT8E4M3FN,
 }
-RECORD_TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64"}
+RECORD_TYPES = {
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8e4m3fn",
+    "I64": "int64",
+    "I8": "int8",
+}
 """The type that a graph has for a safetensors type."""
 _RAW_TYPES: Mapping[int, str] = {
     onnx.TensorProto.FLOAT: "F32",
@@ -78,10 +89,15 @@ class GraphBuilder:
         tensor = onnx.numpy_helper.from_array(np.ascontiguousarray(data).reshape(data.shape))
         return self._store(tensor)
 
-    def weight(self, record: TensorRecord, location: str, shape: Sequence[int] | None = None) -> Value:
-        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory."""
+    def weight(
+        self, record: TensorRecord, location: str, shape: Sequence[int] | None = None, dtype: str | None = None
+    ) -> Value:
+        """A weight left where it lies: bytes of the file `location`, a path relative to the model's directory.
+
+        Its shape and type are the record's, unless they are given.
+        """
         if record.name not in self._initializers:
-            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[RECORD_TYPES[record.dtype]])
+            tensor = onnx.TensorProto(name=record.name, data_type=_TYPES[dtype or RECORD_TYPES[record.dtype]])
             tensor.dims.extend(record.shape if shape is None else shape)
             _leave_outside(tensor, record, location)
             self._initializers[record.name] = tensor
@@ -104,6 +120,10 @@ class GraphBuilder:
     def cast(self, value: Value, dtype: str, name: str | None = None) -> Value:
         """`value` as `dtype`, called `name` where given."""
         return self.op("Cast", value, name=name, to=_TYPES[dtype])
+
+    def quantize(self, value: Value, scale: Value, dtype: str) -> Value:
+        """`value` / `scale`, rounded to codes of `dtype` around 0."""
+        return self.op("QuantizeLinear", value, scale, output_dtype=_TYPES[dtype])
 
     def split(self, value: Value, sizes: Sequence[int], axis: int) -> list[Value]:
         """`value` cut along `axis` into parts of the given sizes."""
@@ -147,6 +167,34 @@ def with_fixed_sizes(path: Path, sizes: Mapping[str, int]) -> bytes:
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def with_input_ranges(path: Path, prefix: str, output: str) -> tuple[bytes, list[str]]:
+    """The model at `path`, serialised without its weights, that also tells how large the inputs of its Gemms are.
+
+    Args:
+        path: the model.
+        prefix: how the names of the weights begin whose Gemms are meant.
+        output: what the added output is called: float32 [2, L], the largest magnitudes and the mean squares.
+
+    Returns:
+        The model and the names of the L weights.
+    """
+    model = onnx.load(path, load_external_data=False)
+    kept = {tensor.name for tensor in model.graph.initializer if tensor.name.startswith(prefix)}
+    gemms = [node for node in model.graph.node if node.op_type == "Gemm" and node.input[1] in kept]
+    observer = GraphBuilder(output)
+    entering = [observer.cast(node.input[0], "float32") for node in gemms]
+    largest = [observer.op("ReduceMax", observer.op("Abs", value), keepdims=1) for value in entering]
+    squares = [observer.op("ReduceMean", observer.op("Mul", value, value), keepdims=1) for value in entering]
+    shape = observer.constant([2, len(gemms)], "int64")
+    observer.op("Reshape", observer.op("Concat", *largest, *squares, axis=0), shape, name=output)
+    observer.output(output, output, "float32", [2, len(gemms)])
+    added = observer.graph()
+    model.graph.node.extend(added.node)
+    model.graph.initializer.extend(added.initializer)
+    model.graph.output.extend(added.output)
+    return bytes(model.SerializeToString(deterministic=True)), [node.input[1] for node in gemms]
 
 
 def save_model(model: Model, path: Path, records: Mapping[str, TensorRecord], location: str) -> None:

@@ -10,7 +10,7 @@ from mulo_export.checkpoints.vq import VqBlock, VqConfig
 from mulo_export.codebook import normalised_codebook
 from mulo_export.graphs.builder import GraphBuilder, Value
 
-__all__ = ["VqScope", "decode_tokens", "encode_image", "vq_decode_graph", "vq_encode_graph"]
+__all__ = ["VqScope", "decode_tokens", "encode_image", "nearest_code", "vq_decode_graph", "vq_encode_graph"]
 
 _AROUND = (1, 1, 1, 1)
 _RIGHT_AND_BELOW = (0, 0, 1, 1)
@@ -53,7 +53,7 @@ def vq_encode_graph(config: VqConfig, file: TensorFile, location: str) -> GraphB
     scope = VqScope(graph, config, file, location)
     latent = _latent(scope, graph.input("image", "float32", ["N", 3, "H", "W"]))
     graph.output("latent", latent, "float32", ["N", config.code_size, "h", "w"])
-    graph.output("token_ids", _nearest_code(scope, latent), "int64", ["N", "h", "w"])
+    graph.output("token_ids", nearest_code(scope, latent), "int64", ["N", "h", "w"])
     return graph
 
 
@@ -67,7 +67,7 @@ def decode_tokens(scope: VqScope, token_ids: Value) -> Value:
 
 def encode_image(scope: VqScope, image: Value) -> Value:
     """Image [N, 3, H, W] -> tokens [N, h, w]."""
-    return _nearest_code(scope, _latent(scope, image))
+    return nearest_code(scope, _latent(scope, image))
 
 
 def _latent(scope: VqScope, image: Value) -> Value:
@@ -75,7 +75,7 @@ def _latent(scope: VqScope, image: Value) -> Value:
     return _convolve(scope, "quant_conv", _side(scope, "encoder", image, scope.config.encoder))
 
 
-def _nearest_code(scope: VqScope, latent: Value) -> Value:
+def nearest_code(scope: VqScope, latent: Value) -> Value:
     """The code of largest cosine, the first in a tie; a vector's own length does not change which one that is."""
     graph = scope.graph
     codes = graph.constant(normalised_codebook(scope.file).T)

@@ -8,6 +8,7 @@ import numpy as np
 from mulo_engines.manifest import ParityRecord
 
 from mulo_export.options import ExportOptions
+from mulo_export.parity.eagle import measure_eagle
 from mulo_export.parity.feed import measure_feed
 from mulo_export.parity.sampler import measure_sampler
 from mulo_export.parity.tokenizer import measure_tokenizer
@@ -25,6 +26,7 @@ def measure(folder: Path, sources: Sources, options: ExportOptions) -> list[Pari
     return [
         *measure_transformer(folder, "drafter", sources, options.precision, rng),
         *measure_transformer(folder, "target", sources, options.precision, rng),
+        *measure_eagle(folder, sources, options.precision, rng),
         *measure_tokenizer(folder, sources, rng),
         *measure_sampler(folder, sources, options.pool_k_max, rng),
         *measure_feed(folder, rng),

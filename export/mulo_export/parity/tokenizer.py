@@ -11,8 +11,10 @@ from mulo_engines.manifest import ParityRecord
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from numpy.typing import NDArray
 
+from mulo_export.codebook import normalised_codebook
 from mulo_export.describe import graph_file, rounding
 from mulo_export.parity.metrics import differing_share, largest_difference
+from mulo_export.reference.token_upsampler import ReferenceUpsampler
 from mulo_export.reference.vq import ReferenceVq
 from mulo_export.sources import Sources
 
@@ -31,13 +33,20 @@ def measure_tokenizer(folder: Path, sources: Sources, rng: np.random.Generator) 
     tokens = rng.integers(reference.config.vocabulary, size=(1, rows, columns))
     candidates = rng.integers(reference.config.vocabulary, size=(1, rows * ratio, columns * ratio))
     found = _run(folder, "upsampler", {"token_ids": tokens})
-    yield differing_share("upsampler", "tokens", [(found, reference.upsample(tokens, ratio))], _NEAR_TIES)
+    yield differing_share("upsampler", "tokens", [(found, _upsampled(sources, reference, tokens))], _NEAR_TIES)
     found = _run(folder, "downsampler", {"candidate_ids": candidates})
     yield differing_share("downsampler", "tokens", [(found, reference.downsample(candidates, ratio))], _NEAR_TIES)
     found = _run(folder, "decoder", {"token_ids": tokens})
     expected = reference.pixels(tokens, rounding(sources.target.config))
     yield largest_difference("decoder", "pixels", [(found, expected)], 1)
     yield differing_share("decoder", "pixels", [(found, expected)], _NEAR_TIES)
+
+
+def _upsampled(sources: Sources, tokenizer: ReferenceVq, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+    if sources.upsampler is None:
+        return tokenizer.upsample(tokens, sources.ratio)
+    codebook = normalised_codebook(sources.vq.file)
+    return ReferenceUpsampler(sources.upsampler.config, sources.upsampler.file, codebook).upsample(tokens)
 
 
 def _run(folder: Path, graph: str, inputs: dict[str, NDArray[Any]]) -> NDArray[Any]:

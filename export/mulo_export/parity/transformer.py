@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -13,22 +14,24 @@ from mulo_engines.manifest import ParityRecord
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from numpy.typing import NDArray
 
-from mulo_export.checkpoints.tensor_file import read_tensor_file
+from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.describe import graph_file, weights_file
 from mulo_export.graph_writer import write_transformer
 from mulo_export.parity.metrics import relative_error
-from mulo_export.precision import PRECISIONS, Precision
+from mulo_export.precision import PRECISIONS, Precision, PrecisionTraits
 from mulo_export.reference.sequence import empty_caches
 from mulo_export.reference.ta_tok import ReferenceTaTok
 from mulo_export.reference.transformer import ReferenceTransformer
 from mulo_export.sources import Sources, TaTok, Transformer
 from mulo_export.weights import convert_weights
 
-__all__ = ["measure_transformer"]
+__all__ = ["compare_steps", "load", "measure_transformer", "random_steps", "run_steps", "runnable"]
 
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[[Arrays], dict[str, NDArray[Any]]]
+
+Results = list[dict[str, NDArray[Any]]]
 
 _PREFIX = 8
 _BLOCK = 8
@@ -42,36 +45,56 @@ def measure_transformer(
     """Compare a role's two graphs with the reference, which reads the checkpoint and never the bundle."""
     model = sources.drafter if role == "drafter" else sources.target
     ta_tok, traits = sources.ta_tok, PRECISIONS[precision]
-    reference = ReferenceTransformer(model.config, model.file)
+    hidden = role == "target" and sources.eagle is not None
+    reference = ReferenceTransformer(model.config, model.file, hidden)
     condition = _random_condition(sources, rng)
     embeddings = reference.condition(_meaning(ta_tok, *condition.values()))
-    steps = _steps(model.config, embeddings, rng)
-    expected = _run_steps(reference.run, steps, model.config, "float32")
-    with _runnable(folder, role, model, ta_tok, precision) as (place, dtype):
-        with _load(place, f"{role}.condition") as engine:
+    steps = random_steps(model.config, embeddings, rng)
+    expected = run_steps(reference.run, steps, model.config, "float32")
+    write = partial(_write, role=role, model=model, ta_tok=ta_tok, hidden=hidden)
+    with runnable(folder, [role] if ta_tok is None else [role, "ta_tok"], write, precision) as (place, dtype):
+        with load(place, f"{role}.condition") as engine:
             prefix = engine.run_once(condition)["cond_embeds"]
-        with _load(place, role) as engine:
-            found = _run_steps(engine.run_once, steps, model.config, dtype)
-    # The quantizer leaves the condition alone.
-    plain = PRECISIONS[Precision.FP32] if traits.quantized else traits
+        with load(place, role) as engine:
+            found = run_steps(engine.run_once, steps, model.config, dtype)
+    plain = _unquantized(traits)
     yield relative_error(f"{role}.condition", "embeddings", [(prefix, embeddings)], plain.tolerance)
-    for what, names in (("logits", ["logits"]), ("caches", sorted(expected[0].keys() - {"logits"}))):
+    yield from compare_steps(role, found, expected, traits.tolerance)
+
+
+def compare_steps(graph: str, found: Results, expected: Results, tolerance: float) -> Iterator[ParityRecord]:
+    """How far the outputs of a graph's steps are from those of its reference."""
+    caches = sorted(name for name in expected[0] if "_cache_out." in name)
+    hidden = [("hidden states", ["hidden"])] if "hidden" in expected[0] else []
+    for what, names in (("logits", ["logits"]), *hidden, ("caches", caches)):
         pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
-        yield relative_error(role, what, pairs, traits.tolerance)
+        yield relative_error(graph, what, pairs, tolerance)
 
 
-def _load(folder: Path, graph: str) -> OnnxRuntimeEngine:
+def _unquantized(traits: PrecisionTraits) -> PrecisionTraits:
+    """The precision of what quantizing leaves alone, such as the condition."""
+    return next(plain for plain in PRECISIONS.values() if plain.cache_type == traits.cache_type)
+
+
+def load(folder: Path, graph: str) -> OnnxRuntimeEngine:
+    """The engine of a graph for few passes."""
     return OnnxRuntimeEngine.load(folder / graph_file(graph), name=graph, spinning=False, packed=False)
 
 
 @contextmanager
-def _runnable(
-    folder: Path, role: str, model: Transformer, ta_tok: TaTok | None, precision: Precision
+def runnable(
+    folder: Path, roles: Sequence[str], write: Callable[[Path, Mapping[str, TensorFile]], None], precision: Precision
 ) -> Iterator[tuple[Path, str]]:
     """Where graphs lie that the CPU can run, and the type of their caches.
 
     No CPU kernel computes in bfloat16. Graphs of that type are declared again over the bundle's weights widened to
     float32, which compares the rounded weights and the graph but not the arithmetic of the type.
+
+    Args:
+        folder: the bundle.
+        roles: whose weights the graphs read.
+        write: writes the graphs into a folder, over weights that lie there, by role.
+        precision: the bundle's.
     """
     if precision is not Precision.BF16:
         yield folder, PRECISIONS[precision].cache_type
@@ -79,11 +102,23 @@ def _runnable(
     with TemporaryDirectory(dir=folder, prefix=".widened-") as directory:
         place = Path(directory)
         (place / "weights").mkdir()
-        for name in [role] if ta_tok is None else [role, "ta_tok"]:
-            rounded = read_tensor_file(folder / weights_file(name))
-            convert_weights(rounded, place / weights_file(name), "F32", lambda _: None)
-        write_transformer(place, role, model, read_tensor_file(place / weights_file(role)), ta_tok)
+        for role in roles:
+            rounded = read_tensor_file(folder / weights_file(role))
+            convert_weights(rounded, place / weights_file(role), "F32", lambda _: None)
+        write(place, {role: read_tensor_file(place / weights_file(role)) for role in roles})
         yield place, "float32"
+
+
+def _write(
+    place: Path,
+    weights: Mapping[str, TensorFile],
+    *,
+    role: str,
+    model: Transformer,
+    ta_tok: TaTok | None,
+    hidden: bool,
+) -> None:
+    write_transformer(place, role, model, weights[role], ta_tok, hidden=hidden)
 
 
 def _meaning(ta_tok: TaTok | None, condition: NDArray[Any]) -> NDArray[Any]:
@@ -100,7 +135,7 @@ def _random_condition(sources: Sources, rng: np.random.Generator) -> dict[str, N
     return {"text_features": rng.standard_normal((1, config.prefix, config.feature_size or 0), np.float32)}
 
 
-def _steps(config: TransformerConfig, embeddings: NDArray[np.float32], rng: np.random.Generator) -> list[Arrays]:
+def random_steps(config: TransformerConfig, embeddings: NDArray[np.float32], rng: np.random.Generator) -> list[Arrays]:
     """Prefill the last prefix positions, verify image tokens all over the grid, then resample some of them.
 
     The resampled positions take slots of their own behind the verified ones and hide their old slots, as in a wave.
@@ -139,13 +174,14 @@ def _step(
     }
 
 
-def _run_steps(run: Run, steps: list[Arrays], config: TransformerConfig, dtype: str) -> list[dict[str, NDArray[Any]]]:
+def run_steps(run: Run, steps: Sequence[Arrays], config: TransformerConfig, dtype: str) -> Results:
     """Run `steps` one after another, each on the caches that the one before left."""
     slots = steps[0]["attn_mask"].shape[-1]
     caches: dict[str, NDArray[Any]] = empty_caches(config, 2, slots, dtype)
     results = []
     for step in steps:
-        given = {**step, "cond_embeds": step["cond_embeds"].astype(dtype), **caches}
+        typed = {name: array.astype(dtype) for name, array in step.items() if array.dtype == np.float32}
+        given = {**step, **typed, **caches}
         results.append(run({name: np.ascontiguousarray(array) for name, array in given.items()}))
         caches = {name: results[-1][name.replace("_cache.", "_cache_out.")] for name in caches}
     return results

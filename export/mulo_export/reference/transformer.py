@@ -26,24 +26,31 @@ Inputs = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ReferenceTransformer:
-    """The transformer in `file`; it reads a weight where it uses it, so that a large model needs little memory."""
+    """The transformer in `file`; it reads a weight where it uses it, so that a large model needs little memory.
+
+    Attributes:
+        config: its shape.
+        file: its weights.
+        hidden: whether a step also gives what the output projection reads, at every query.
+    """
 
     config: TransformerConfig
     file: TensorFile
+    hidden: bool = False
 
     def condition(self, condition: NDArray[Any]) -> Floats:
         """Prefix embeddings [2 N, P, D] of class ids [N] or features [N, P, E]; the null half comes last."""
         if self.config.condition == "ta_tok":
             features = np.concatenate([condition, np.zeros_like(condition)])
-            return _linear(features, self._weight("clip_proj.weight")) + self._weight("clip_proj.bias")
+            return _linear(features, self.weight("clip_proj.weight")) + self.weight("clip_proj.bias")
         if self.config.classes is not None:
             null = np.full_like(condition, self.config.classes)
-            table = self._weight("cls_embedding.embedding_table.weight")
+            table = self.weight("cls_embedding.embedding_table.weight")
             return np.take(table, np.concatenate([condition, null])[:, None], axis=0)
-        unconditional = self._weight("cls_embedding.uncond_embedding")
+        unconditional = self.weight("cls_embedding.uncond_embedding")
         features = np.concatenate([condition, np.broadcast_to(unconditional, condition.shape)])
-        inner = _linear(features, self._weight("cls_embedding.cap_proj.fc1.weight"))
-        return _linear(_gelu_tanh(inner), self._weight("cls_embedding.cap_proj.fc2.weight"))
+        inner = _linear(features, self.weight("cls_embedding.cap_proj.fc1.weight"))
+        return _linear(_gelu_tanh(inner), self.weight("cls_embedding.cap_proj.fc2.weight"))
 
     def run(self, inputs: Inputs) -> dict[str, Floats]:
         """One step on the inputs of the transformer graph; the outputs have the graph's names.
@@ -52,23 +59,24 @@ class ReferenceTransformer:
         attended to, whatever its position, and every other slot of the cache stays as it was. Keys are kept rotated
         and scaled by head_dim ** -1/4; behind a head's numbers the cache holds zeros up to its own width.
         """
-        tokens = self._weight("tok_embeddings.weight")[inputs["token_ids"]]
+        tokens = self.weight("tok_embeddings.weight")[inputs["token_ids"]]
         x = np.concatenate([inputs["cond_embeds"], tokens], axis=1, dtype=np.float32)
         if self.config.position_rows is not None:
             # The position of the last image token, which published code never feeds, has no row of its own.
-            x = x + self._weight("abs_pe")[0, np.minimum(inputs["position_ids"], self.config.position_rows - 1)]
+            x = x + self.weight("abs_pe")[0, np.minimum(inputs["position_ids"], self.config.position_rows - 1)]
         caches: dict[str, Floats] = {}
         for layer in range(self.config.layers):
-            x = x + self._attention(x, inputs, layer, caches)
-            x = x + self._feed_forward(x, layer)
-        chosen = np.take_along_axis(x, inputs["logit_rows"][:, :, None], axis=1)
-        logits = _linear(self._norm(chosen, "norm.weight"), self._weight("output.weight"))
-        return {"logits": logits, **caches}
+            normed = self._norm(x, f"layers.{layer}.attention_norm.weight")
+            x = x + self.attention(normed, inputs, layer, caches)
+            x = x + self.feed_forward(x, layer)
+        hidden = self._norm(x, "norm.weight")
+        chosen = np.take_along_axis(hidden, inputs["logit_rows"][:, :, None], axis=1)
+        told = {"hidden": hidden} if self.hidden else {}
+        return {"logits": _linear(chosen, self.weight("output.weight")), **told, **caches}
 
-    def _attention(self, x: Floats, inputs: Inputs, layer: int, caches: dict[str, Floats]) -> Floats:
-        """The attention branch; the layer's two new caches are added to `caches`."""
-        normed = self._norm(x, f"layers.{layer}.attention_norm.weight")
-        projected = _linear(normed, self._weight(f"layers.{layer}.attention.wqkv.weight"))
+    def attention(self, normed: Floats, inputs: Inputs, layer: int, caches: dict[str, Floats]) -> Floats:
+        """The attention branch of what is `normed`; the layer's two new caches are added to `caches`."""
+        projected = _linear(normed, self.weight(f"layers.{layer}.attention.wqkv.weight"))
         query, key, value = (self._by_head(part) for part in np.split(projected, 3, axis=-1))
         query, key = (self._placed(part, inputs["position_ids"]) for part in (query, key))
         keys = _overwrite(inputs[f"k_cache.{layer}"], key, inputs["write_index"])
@@ -78,8 +86,8 @@ class ReferenceTransformer:
         products = query @ keys[..., :width].swapaxes(-1, -2)
         scores = np.where(inputs["attn_mask"], products, np.float32(-np.inf))
         attended = _softmax(scores) @ values[..., :width]
-        by_token = attended.transpose(0, 2, 1, 3).reshape(x.shape)
-        return _linear(by_token, self._weight(f"layers.{layer}.attention.wo.weight"))
+        by_token = attended.transpose(0, 2, 1, 3).reshape(normed.shape)
+        return _linear(by_token, self.weight(f"layers.{layer}.attention.wo.weight"))
 
     def _by_head(self, x: Floats) -> Floats:
         """[B, T, D] -> [B, H, T, head_dim]."""
@@ -106,19 +114,21 @@ class ReferenceTransformer:
         turned = (x[..., 0::2] + 1j * x[..., 1::2]) * factor
         return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape).astype(np.float32)
 
-    def _feed_forward(self, x: Floats, layer: int) -> Floats:
+    def feed_forward(self, x: Floats, layer: int) -> Floats:
+        """The feed-forward branch."""
         normed = self._norm(x, f"layers.{layer}.ffn_norm.weight")
-        gate = _linear(normed, self._weight(f"layers.{layer}.feed_forward.w1.weight"))
-        up = _linear(normed, self._weight(f"layers.{layer}.feed_forward.w3.weight"))
+        gate = _linear(normed, self.weight(f"layers.{layer}.feed_forward.w1.weight"))
+        up = _linear(normed, self.weight(f"layers.{layer}.feed_forward.w3.weight"))
         sigmoid = np.float32(0.5) * (1 + np.tanh(gate / 2))
-        return _linear(gate * sigmoid * up, self._weight(f"layers.{layer}.feed_forward.w2.weight"))
+        return _linear(gate * sigmoid * up, self.weight(f"layers.{layer}.feed_forward.w2.weight"))
 
     def _norm(self, x: Floats, name: str) -> Floats:
         root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(self.config.norm_eps))
-        normed: Floats = x / root * self._weight(name)
+        normed: Floats = x / root * self.weight(name)
         return normed
 
-    def _weight(self, name: str) -> Floats:
+    def weight(self, name: str) -> Floats:
+        """The weight `name` in float32."""
         return np.asarray(self.file.array(name), np.float32)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Job:
         visible: which condition positions may be attended to; [N, P].
         target_uniforms: the numbers that draw the target's tokens; [N, rows * cols] of its grid.
         drafter_uniforms: the numbers that draw the drafter's tokens; likewise.
+        seeds: the images' seeds, for methods that need numbers of further kinds; [N].
         guard: called before every pass; raises to stop the job.
         watched: whether somebody looks at events; else the decoder may save those that cost something.
     """
@@ -40,6 +41,7 @@ class Job:
     visible: NDArray[np.bool_]
     target_uniforms: NDArray[np.float32]
     drafter_uniforms: NDArray[np.float32]
+    seeds: Sequence[int]
     guard: Callable[[], None]
     watched: bool = True
 
@@ -55,33 +57,39 @@ class Outcome:
     Attributes:
         tokens: the image; [N, rows * cols] of the target's grid.
         accept_map: an `Accept` value per token; [N, rows * cols].
-        rounds: rounds of draft, verify and resample.
-        drafted: tokens drawn by the drafter, per image.
-        verified: candidates verified, per image.
+        drafted: tokens drawn by the drafter; [N].
+        verified: candidates verified; [N].
         accepted: candidates accepted; [N].
         resampled: tokens drawn by the target in place of a candidate; [N].
+        mass: the target's pooled mass of the candidates, summed; [N].
+        rounds: rounds of draft, verify and resample.
     """
 
     tokens: NDArray[np.int64]
     accept_map: NDArray[np.uint8]
+    drafted: NDArray[np.int64]
+    verified: NDArray[np.int64]
+    accepted: NDArray[np.int64]
+    resampled: NDArray[np.int64]
+    mass: NDArray[np.float64]
     rounds: int = 0
-    drafted: int = 0
-    verified: int = 0
-    accepted: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    resampled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def blank(cls, images: int, tokens: int) -> Outcome:
         """Nothing decoded yet."""
+        drafted, verified, accepted, resampled = np.zeros((4, images), np.int64)
         return cls(
             np.zeros((images, tokens), np.int64),
             np.zeros((images, tokens), np.uint8),
-            accepted=np.zeros(images, np.int64),
-            resampled=np.zeros(images, np.int64),
+            drafted,
+            verified,
+            accepted,
+            resampled,
+            np.zeros(images),
         )
 
     @property
     def accepted_share(self) -> float | None:
         """Accepted candidates among those verified, over all images; None before any was verified."""
-        verified = self.verified * len(self.accepted)
+        verified = int(self.verified.sum())
         return float(self.accepted.sum()) / verified if verified else None

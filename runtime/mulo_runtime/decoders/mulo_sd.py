@@ -11,7 +11,7 @@ from mulo_runtime.acceptance import PooledMass
 from mulo_runtime.decoders.drafting import Drafting
 from mulo_runtime.decoders.job import Accept, Job, Outcome
 from mulo_runtime.decoders.steps import run_waves, verify_span
-from mulo_runtime.events import Drafted, Event, RowsDone
+from mulo_runtime.events import Drafted, Event, RowsDone, Verified
 from mulo_runtime.lane import Lane
 from mulo_runtime.regions import expand, island_order, raster_order, rejected_from_first
 from mulo_runtime.sampler import Draws
@@ -39,11 +39,13 @@ def decode_mulo_sd(lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> 
         lane.meter.phase = "verify"
         sampled, rejected = verifying.verify(start * ratio, candidates)
         plans = [_plan(rows, start * ratio, lane.queries, settings) for rows in rejected]
+        outcome.drafted[:] = drafting.drawn
+        _book(outcome, rejected, plans, start * ratio)
+        accept_map = lane.as_grid(outcome.accept_map)
+        yield Verified(stop * ratio, lane.as_grid(outcome.tokens), accept_map, outcome.accepted_share)
         lane.meter.phase = "resample"
         learnt = range(start, stop) if drafting.resynchronises and stop < draft_rows else None
         verified = verifying.resample(start * ratio, sampled, plans, learnt)
-        _book(outcome, rejected, plans, start * ratio)
-        outcome.drafted = drafting.drawn
         if verified is not None:
             lane.meter.phase = "resynchronise"
             drafting.resynchronise(verified, start, stop)
@@ -55,7 +57,7 @@ class _Verifying:
 
     def __init__(self, lane: Lane, job: Job, outcome: Outcome, settings: MuloSD) -> None:
         self._lane, self._job, self._settings = lane, job, settings
-        self._tokens = outcome.tokens
+        self._tokens, self._mass = outcome.tokens, outcome.mass
         self._rule = PooledMass(settings.tau, settings.pool_k, settings.include_self)
         self._stale_from: int | None = None
 
@@ -77,6 +79,7 @@ class _Verifying:
         verify_span(stretch, range(self._rewound(start), stop - 1), max(start, 1), self._lane.queries, rest)
         stretch.finish()
         accepted = self._rule.accept(draws.probability, draws.mass)
+        self._mass += draws.mass.sum(1)
         return draws.tokens, ~accepted.reshape(candidates.shape)
 
     def resample(self, first_row: int, sampled: Grid, plans: list[list[Wave]], learnt: range | None) -> Grid | None:

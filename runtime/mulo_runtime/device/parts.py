@@ -84,9 +84,21 @@ class DeviceParts(LaneParts):
         tokens = record.rows * record.cols
         log = TokenLog(self._engines["feed"], self._stream, self._sampler, self._images, tokens, self._meter)
         passes = DevicePasses(
-            self._engines[name], record, buffers, self._images, self._sampler, log, self._transfers, self._meter
+            self._engines[name],
+            record,
+            buffers,
+            self._images,
+            self._prefix,
+            self._sampler,
+            log,
+            self._transfers,
+            self._meter,
         )
         return CachedModel(name, record, self._images, self._prefix, passes)
+
+    def head(self) -> CachedModel | None:
+        """See `LaneParts.head`; methods that draft with it decode on the host."""
+        return None
 
     def grid_graph(self, name: str, scale: Scale, meter: Meter) -> GridGraph:
         """See `LaneParts.grid_graph`."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from mulo_engines.buckets import query_buckets
 from mulo_engines.engine import Call, Engine
+from mulo_engines.errors import RequestError
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import ModelBuffers
 from mulo_engines.stream import DeviceArray, Stream
@@ -18,7 +20,7 @@ from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
 from mulo_runtime.device.staging import Staging
 from mulo_runtime.device.token_log import TokenLog
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import Ids, Passes, PassInputs, check_finite
+from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
@@ -74,6 +76,7 @@ class DevicePasses(Passes[DeviceInputs]):
         record: the model's size.
         buffers: the sizes of its buffers.
         images: N.
+        prefix: P.
         sampler: draws.
         log: the model's tokens.
         transfers: the lane's.
@@ -90,6 +93,7 @@ class DevicePasses(Passes[DeviceInputs]):
         record: ModelRecord,
         buffers: ModelBuffers,
         images: int,
+        prefix: int,
         sampler: DeviceSampler,
         log: TokenLog,
         transfers: Transfers,
@@ -103,17 +107,34 @@ class DevicePasses(Passes[DeviceInputs]):
         size = 2 * images * record.heads * buffers.slots * record.head_dim
         names = [f"{kind}_cache.{layer}" for layer in range(record.layers) for kind in "kv"]
         self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in names}
+        # A target with a head tells hidden states, which nobody reads here.
+        told = HIDDEN & engine.outputs.keys()
+        states = 2 * images * max(buffers.queries, prefix) * record.dim
+        self._hidden = {name: transfers.stream.zeros((states,), self._dtype) for name in told}
         self._calls: dict[PassSize, _Calls] = {}
         self._halves = 1
 
     @property
     def nbytes(self) -> int:
         """See `Passes.nbytes`."""
-        return sum(cache.nbytes for cache in self._caches.values())
+        return sum(array.nbytes for array in (*self._caches.values(), *self._hidden.values()))
 
     def configure(self, sampling: Sampling, pool_k: int) -> None:
         """See `Passes.configure`."""
         self._scalars.configure(sampling, pool_k)
+
+    def tell_distributions(self, told: bool) -> None:
+        """See `Passes.tell_distributions`; whole distributions stay on the device."""
+        if told:
+            raise _host_only()
+
+    def hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.hidden`."""
+        raise _host_only()
+
+    def previous_hidden(self, halves: int, queries: int) -> NDArray[Any]:
+        """See `Passes.previous_hidden`."""
+        raise _host_only()
 
     def restart(self, halves: int) -> None:
         """See `Passes.restart`."""
@@ -263,9 +284,20 @@ class DevicePasses(Passes[DeviceInputs]):
         updated = {name.replace("_cache.", "_cache_out."): cache for name, cache in caches.items()}
         inputs = {name: layout.device(name, block) for name in _MODEL_INPUTS}
         inputs["token_ids"] = inputs["token_ids"].part((batch, size.queries))
-        model = self._engine.bind({**inputs, **caches, **updated, "logits": self._sampler.logits(batch, size.rows)})
+        states = (batch, size.prefix + size.queries, size.dim)
+        outputs = {name: array.part(states) for name, array in self._hidden.items()}
+        outputs["logits"] = self._sampler.logits(batch, size.rows)
+        model = self._engine.bind({**inputs, **caches, **updated, **outputs})
         candidates, uniforms = (layout.device(name, block) for name in ("candidate_ids", "uniforms"))
         return _Calls(model, self._sampler.bind(batch, candidates, uniforms, self._scalars))
+
+
+def _host_only() -> RequestError:
+    return RequestError(
+        "methods that decide by whole distributions decode on the host alone",
+        expected="ar, zipar or mulo-sd",
+        fix="choose one of them, or open the pipeline with backend='onnxruntime'",
+    )
 
 
 _MODEL_INPUTS = ("token_ids", "position_ids", "write_index", "logit_rows", "cond_embeds", "attn_mask")

@@ -6,9 +6,11 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import device_tasks
 import numpy as np
 import onnxruntime as ort
 import pytest
+from bundles import tiny_bundle
 from golden_models import load_graph
 from mulo_engines.deferred import DeferredStream
 from mulo_engines.engine import TensorSpec
@@ -16,6 +18,10 @@ from mulo_engines.errors import DeviceFailed, EngineError, EngineUnavailable, Ou
 from mulo_engines.onnxruntime import cuda_engine
 from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_provider
 from mulo_export.graphs.feed import feed_graph
+from mulo_runtime import AutoRegressive, MuloSD, Pipeline
+from pipelines import request
+from session_double import INFERENCE_SESSION, Binding, Session
+from stub_driver import OnStubDriver
 
 SHAPES = {
     "token_log": (1, 6),
@@ -30,49 +36,12 @@ SHAPES = {
 }
 
 
-_INFERENCE_SESSION = ort.InferenceSession
-
-
-class Session:
-    """A session on the CPU that says it has the CUDA provider, and notes what is bound and run."""
-
-    def __init__(self, path: Path, providers: list[str]) -> None:
-        self._session = _INFERENCE_SESSION(path)
-        self._providers = providers
-        self.bound: dict[str, tuple[Any, ...]] = {}
-        self.entries: list[str] = []
-        self.error: Exception | None = None
-
-    def get_providers(self) -> list[str]:
-        return self._providers
-
-    def get_inputs(self) -> Any:
-        return self._session.get_inputs()
-
-    def get_outputs(self) -> Any:
-        return self._session.get_outputs()
-
-    def io_binding(self) -> Session:
-        return self
-
-    def bind_input(
-        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Any, buffer_ptr: int
-    ) -> None:
-        self.bound[name] = (device_type, device_id, element_type, shape, buffer_ptr)
-
-    def bind_output(
-        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Any, buffer_ptr: int
-    ) -> None:
-        self.bound[name] = (device_type, device_id, element_type, shape, buffer_ptr)
-
-    def run_with_iobinding(self, iobinding: Session, run_options: Any) -> None:
-        assert iobinding is self
-        self.entries.append(run_options.get_run_config_entry("disable_synchronize_execution_providers"))
-        if self.error is not None:
-            raise self.error
-
-    def run(self, output_names: Any, input_feed: Any) -> Any:
-        return self._session.run(output_names, input_feed)
+def test_the_provider_draws_what_the_host_draws(tmp_path: Path, on_stub_driver: OnStubDriver) -> None:
+    bundle, methods = tiny_bundle(tmp_path), [AutoRegressive(), MuloSD()]
+    found = on_stub_driver(device_tasks.draw_by_provider, bundle, methods)
+    with Pipeline.open(bundle, threads=1, methods=methods, lanes=2) as host:
+        for method, tokens in zip(methods, found, strict=True):
+            assert np.array_equal(tokens, host.generate(request(0, method)).tokens)
 
 
 @pytest.fixture
@@ -108,14 +77,14 @@ def test_a_provider_whose_libraries_are_missing_is_refused_with_the_loaders_reas
 
 
 def test_a_session_that_fell_back_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_engine.ort, "InferenceSession", lambda *_, **__: _INFERENCE_SESSION(path))
+    monkeypatch.setattr(cuda_engine.ort, "InferenceSession", lambda *_, **__: INFERENCE_SESSION(path))
     with pytest.raises(EngineUnavailable, match=r"(?s)in silence.*found: +CPUExecutionProvider"):
         OnnxRuntimeCudaEngine.load(path, name="feed", device=0, stream=1)
 
 
 def test_the_double_has_the_methods_of_a_session_and_its_binding() -> None:
     for name in ("bind_input", "bind_output"):
-        assert list(signature(getattr(Session, name)).parameters) == list(
+        assert list(signature(getattr(Binding, name)).parameters) == list(
             signature(getattr(ort.IOBinding, name)).parameters
         )
     for name in ("run_with_iobinding", "run"):
@@ -132,9 +101,9 @@ def test_buffers_are_bound_by_address_and_runs_are_not_waited_for(path: Path, mo
     engine, session = loaded(path, monkeypatch, ["CUDAExecutionProvider", "CPUExecutionProvider"])
     stream = DeferredStream()
     buffers = arrays(stream, engine)
-    call = engine.bind(buffers)
+    call, (binding,) = engine.bind(buffers), session.bindings
     for name, array in buffers.items():
-        assert session.bound[name] == ("cuda", 1, array.dtype.type, list(array.shape), array.address)
+        assert binding.bound[name] == ("cuda", 1, array.dtype.type, list(array.shape), array.address)
     call.run()
     stream.warming = True
     call.run()

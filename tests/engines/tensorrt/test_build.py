@@ -53,6 +53,15 @@ def test_an_input_that_the_parser_drops_without_a_word_stops_the_build(tmp_path:
     assert not (tmp_path / "graph.plan").exists()
 
 
+def test_a_shape_that_depends_on_an_inputs_values_stops_the_build(tmp_path: Path) -> None:
+    graph = GraphBuilder("graph")
+    shape = graph.input("shape", "int64", [2])
+    y = graph.op("Reshape", graph.input("x", "float32", ["N", 8]), shape, name="y")
+    graph.output("y", y, "float32", ["P", "Q"])
+    with pytest.raises(BuildError, match=r"(?s)in the host's memory.*found:    shape"):
+        build(graph, tmp_path, ROWS)
+
+
 def test_types_are_compared_with_the_manifest_before_anything_is_built(tmp_path: Path) -> None:
     graph = GraphBuilder("graph")
     graph.output("y", graph.op("Relu", graph.input("x", "float32", ["N"]), name="y"), "float32", ["N"])

@@ -13,7 +13,9 @@ import pytest
 import tensorrt_rtx
 from bundles import tiny_bundle
 from mulo_engines.errors import EngineError, EngineMismatch, RequestError, ShapeError
+from mulo_engines.manifest import MANIFEST_NAME, read_manifest
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, Prompt, Request, ZipAR
+from mulo_runtime.capacity import lane_sizes
 from PIL import Image
 from pipelines import request
 from plan_double import CudaEngine, ExecutionContext, Runtime
@@ -79,13 +81,13 @@ def test_contexts_are_made_one_a_profile_on_memory_that_they_share_and_bound_whe
 
 
 FAULTS: dict[str, tuple[type[EngineError], str]] = {
-    "alias": (EngineMismatch, r"(?s)target: the plan does not update in place.*nothing"),
-    "profiles": (EngineMismatch, r"(?s)target: the plan has other profiles than its record.*found: +1"),
+    "alias": (EngineMismatch, r"(?s)target: the plan is not what it was built to be.*in place nothing"),
+    "profiles": (EngineMismatch, r"(?s)target: the plan is not what it was built to be.*found: +1 profiles"),
     "dtype": (EngineMismatch, r"(?s)target: .*logits float16"),
     "kind": (EngineMismatch, r"(?s)logits: no graph of a bundle has a type like this.*FP8"),
     "execute": (EngineError, r"target: the plan cannot be enqueued"),
     "context": (EngineError, r"target: no context can be made"),
-    "refused": (EngineError, r"(?s)target: .*target.plan cannot be loaded.*not of this version"),
+    "refused": (EngineError, r"(?s)target: .*target-\d+.plan cannot be loaded.*not of this version"),
 }
 
 
@@ -137,6 +139,14 @@ def test_a_gpu_that_has_too_little_memory_is_refused_before_anything_is_loaded(
 def test_without_a_gpu_the_backend_says_so(bundle: Path, on_stub_driver: OnStubDriver) -> None:
     error = on_stub_driver(device_tasks.without_gpu, bundle, COUNT=0)
     assert re.search(r"(?s)'tensorrt-rtx' found no GPU.*--backend onnxruntime", str(error))
+
+
+def test_a_pipeline_takes_the_shortest_cache_that_holds_its_methods(bundle: Path, on_stub_driver: OnStubDriver) -> None:
+    manifest = read_manifest(bundle / MANIFEST_NAME)
+    short = lane_sizes(manifest, [AutoRegressive(), ZipAR()], 256).target.slots
+    (first, drawn), (second, again) = on_stub_driver(device_tasks.lengths, bundle, short)
+    assert (first, second) == (short, lane_sizes(manifest, [MuloSD()], 256).target.slots)
+    assert np.array_equal(drawn, again)
 
 
 def test_the_command_line_draws_by_plans_the_image_that_the_host_draws(

@@ -11,9 +11,9 @@ import pytest
 from bundles import tiny_bundle
 from engine_sets import BACKEND, H200, VERSION, write_engine_set
 from mulo_engines.bundle import Bundle
+from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineStale
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
-from mulo_engines.tensorrt.gpu import Gpu
 from mulo_engines.tensorrt.record import RECORD_NAME
 
 

@@ -20,7 +20,7 @@ TOO_MANY = "Error Code 4: API Usage Error (ITopKLayer: K exceeds the maximum val
         ([NO_MEMORY], OutOfMemory, "memory ran out"),
         ([CUDA_MEMORY], OutOfMemory, "8589934592|out of memory"),
         ([TOO_MANY], BuildError, "refuses the graph"),
-        ([], BuildError, "nothing in the builder's log"),
+        ([], BuildError, "nothing in the library's log"),
     ],
 )
 def test_a_failure_is_raised_as_what_it_is(errors: list[str], kind: type[EngineError], words: str) -> None:

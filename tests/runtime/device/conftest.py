@@ -12,7 +12,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.deferred import DeferredEngine, DeferredStream
 from mulo_engines.engine import Engine
 from mulo_runtime import Pipeline
-from mulo_runtime.pipeline import GRAPHS
+from mulo_runtime.graphs import GRAPHS
 from pipelines import ANY_METHOD, Faults, FaultyEngine, MakePipeline
 
 DEVICE_GRAPHS = (*GRAPHS, "feed")

@@ -144,6 +144,23 @@ def test_what_the_time_does_not_suffice_for_is_told(
         Clock(0).remaining("anything")
 
 
+def test_what_was_found_before_the_time_was_up_is_kept(subject: Subject, bundle: Bundle) -> None:
+    class Short(Clock):
+        """Lets one image of MuLo-SD be decoded, which is two runs, after the two of plain decoding."""
+
+        decoded = 0
+
+        def remaining(self, stage: str) -> float:
+            Short.decoded += stage == "decoding"
+            return 60.0 if Short.decoded <= 4 else super().remaining(stage)
+
+    found = check("tar", subject, bundle, "onnxruntime", 1, 1e9, Short(0))
+    assert (found.agrees, len(found.mulo_seconds)) == (True, 1)
+    assert found.limit_seconds is not None
+    assert found.failure is not None
+    assert "no time left for decoding" in found.failure
+
+
 def test_a_backend_that_does_not_open_is_told_and_left_out(
     mulo: RunMulo, subject: Subject, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:

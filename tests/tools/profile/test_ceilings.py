@@ -25,7 +25,7 @@ class _Recording(Backend):
         self.loaded.append(self.inner.load_file(path, name))
         return self.loaded[-1]
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         raise NotImplementedError
 
 

@@ -104,7 +104,7 @@ def test_layers_are_told_for_the_smallest_and_the_largest_size(bundle: Bundle, b
 class _Silent(Backend):
     """A backend that can do nothing beyond what every backend must."""
 
-    def _load(self, bundle: Bundle, graph: str) -> Engine:
+    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         raise NotImplementedError
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+from conftest import MakeBundle
+from mulo_engines.bundle import Bundle
 from mulo_runtime import AutoRegressive, ClassId, Pipeline, Prompt, Request
 from mulo_runtime.defaults import default_method, default_sampling
 from mulo_tools.verify.edge import DISTANCES, edge_distance
 from mulo_tools.verify.side import Side
 from mulo_tools.verify.tokens import TokenRow, compare_tokens
 from numpy.typing import NDArray
-from verify_sides import draw_after, nudge
+from verify_sides import ChangedBackend, draw_after, nudge
 
 MakeSide = Callable[..., Side]
 PROMPT = Prompt("red circle and blue square")
@@ -67,6 +70,23 @@ def test_a_drafter_that_deviates_is_found_by_its_draft(make_side: MakeSide) -> N
     assert compared["drafter"].divergence is not None
     assert compared["drafter"].divergence.index == 4
     assert compared["target"].divergence is None
+
+
+def test_drafts_are_drawn_in_the_order_in_which_they_are_compared(
+    shared_bundle: MakeBundle,
+) -> None:
+    """The bundle drafts staggered rows, whose order is not that of the raster."""
+    bundle = Bundle.open(shared_bundle())
+    staggered = {**bundle.manifest.mulo, "draft_window": 2, "draft": "rows"}
+    bundle = replace(bundle, manifest=bundle.manifest.model_copy(update={"mulo": staggered}))
+    changed = {"drafter": (None, draw_after(PREFIX + 3, 9))}
+    with (
+        Side.load("a", bundle, ChangedBackend({})) as ours,
+        Side.load("b", bundle, ChangedBackend(changed)) as theirs,
+    ):
+        divergence = rows(ours, theirs)["drafter"].divergence
+    assert divergence is not None
+    assert divergence.index == 4
 
 
 def test_draws_that_a_small_step_of_their_number_explains_are_at_an_edge(make_side: MakeSide) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from bundles import tiny_bundle
 from click.testing import Result
@@ -13,6 +15,7 @@ from conftest import MakeBundle
 from mulo_engines.backend import Backend
 from mulo_export.precision import Precision
 from mulo_tools.verify import command
+from numpy.typing import NDArray
 from verify_sides import ChangedBackend, draw_after
 
 RunMulo = Callable[..., Result]
@@ -55,6 +58,20 @@ def test_a_backend_that_deviates_ends_with_exit_code_4_and_the_place(
     assert result.exit_code == 4
     assert "token 41 (row 5, column 1)" in result.stdout
     assert "target, seed 0: token 41" in result.stderr
+
+
+def test_what_is_not_finite_is_null_in_json(
+    mulo: RunMulo, shared_bundle: MakeBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(buffers: Mapping[str, NDArray[Any]]) -> None:
+        buffers["cond_embeds"][:] = np.nan
+
+    changed = iter([{}, {"target.condition": (None, spoil)}])
+    monkeypatch.setattr(command, "open_backend", lambda name, *, threads: ChangedBackend(next(changed)))
+    result = mulo("verify", shared_bundle(), "--backends", "onnxruntime", "--images", 0, "--json", *PROMPT)
+    assert result.exit_code == 4
+    row = json.loads(result.stdout, parse_constant=pytest.fail)["graphs"][0]
+    assert (row["graph"], row["value"], row["elements"][1], row["within"]) == ("target.condition", None, None, False)
 
 
 def test_bundles_of_different_models_are_refused_before_anything_is_loaded(

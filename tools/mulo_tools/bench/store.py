@@ -9,12 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mulo_runtime import Method, Statistics, method_name, method_settings
+from mulo_runtime import METHODS, Method, Statistics, method_name, method_settings
 from mulo_runtime.meter import Usage
 
 from mulo_tools.bench.scoring import Scored
 from mulo_tools.bench.timing import Timed
-from mulo_tools.method_options import METHODS
 
 __all__ = ["ScoreStore", "TimeStore"]
 

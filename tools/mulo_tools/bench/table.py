@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mulo_runtime import METHODS
 from rich.box import SIMPLE
 from rich.table import Table
 
 from mulo_tools.bench.methods import method_title
 from mulo_tools.bench.report import Report, Row
-from mulo_tools.method_options import METHODS
 
 __all__ = ["report_table", "row_title"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -16,7 +16,7 @@ from mulo_engines.errors import MuloError
 from mulo_engines.tensorrt.binding import BUILDERS
 from mulo_export.compilation import compile_bundle
 from mulo_export.options import CompileOptions
-from mulo_runtime import AutoRegressive, Method, Pipeline, Request, Result, default_method, default_sampling
+from mulo_runtime import AutoRegressive, Method, Pipeline, Request, Statistics, default_method, default_sampling
 from mulo_runtime.conditions import example_condition
 
 from mulo_tools.gpu_check.clock import Clock
@@ -73,14 +73,9 @@ def check(
         clock: the time that is left.
     """
     finding = Finding(name, backend)
-    stages: list[Callable[[Finding], Finding]] = [
-        lambda found: replace(found, agrees=_agrees(subject, bundle, backend, threads, clock)),
-        lambda found: _timed(found, subject, bundle, threads, clock),
-    ]
     try:
-        _build(bundle, backend, clock)
-        for stage in stages:
-            finding = stage(finding)
+        for stage in _stages(finding, subject, bundle, threads, clock):
+            finding = stage
     except MuloError as error:
         finding = replace(finding, failure=str(error))
     if bandwidth is not None and finding.step_seconds is not None:
@@ -103,6 +98,22 @@ def step_bytes(bundle: Bundle, *, compiled: bool) -> float:
     return sum(cost.cost(PassSize(batch, 1, length, 1)).bytes for length in slots) / len(slots)
 
 
+def _stages(finding: Finding, subject: Subject, bundle: Bundle, threads: int, clock: Clock) -> Iterator[Finding]:
+    """`finding`, stage by stage with more of it found."""
+    _build(bundle, finding.backend, clock)
+    yield (finding := replace(finding, agrees=_agrees(subject, bundle, finding.backend, threads, clock)))
+    own = default_method(bundle.manifest)
+    variants = [own.with_changes(**changes) for changes in subject.variants.values()]
+    opened = Pipeline.open(bundle.path, backend=finding.backend, threads=threads, verify=False, methods=variants)
+    with opened as pipeline:
+        plain, statistics = _warm_image(pipeline, AutoRegressive(), clock)
+        step = (plain - statistics.phases[_DECODE].seconds) / statistics.engines["target"].passes
+        yield (finding := replace(finding, plain_seconds=plain, step_seconds=step))
+        for method in variants:
+            seconds, _ = _warm_image(pipeline, method, clock)
+            yield (finding := replace(finding, mulo_seconds=(*finding.mulo_seconds, seconds)))
+
+
 def _build(bundle: Bundle, backend: str, clock: Clock) -> None:
     """Compile the bundle where the backend needs it; a build ends when the time does."""
 
@@ -115,38 +126,24 @@ def _build(bundle: Bundle, backend: str, clock: Clock) -> None:
 
 def _agrees(subject: Subject, bundle: Bundle, backend: str, threads: int, clock: Clock) -> bool:
     """Whether graphs and tokens are those that ONNX Runtime gives on the CPU."""
-    clock.remaining("comparing")
     with (
         Side.load("checked", bundle, open_backend(backend, threads=threads)) as checked,
         Side.load("reference", bundle, open_backend("onnxruntime")) as reference,
     ):
-        graphs = all(compare_graph(checked, reference, graph, seed=0).within for graph in COMPARED_GRAPHS)
+        for graph in COMPARED_GRAPHS:
+            clock.remaining("comparing")
+            if not compare_graph(checked, reference, graph, seed=0).within:
+                return False
         condition, seeds = example_condition(bundle.manifest.condition), range(subject.images)
-        return graphs and all(row.within for row in compare_tokens(checked, reference, condition, seeds, _EDGE))
+        return all(row.within for row in compare_tokens(checked, reference, condition, seeds, _EDGE))
 
 
-def _timed(finding: Finding, subject: Subject, bundle: Bundle, threads: int, clock: Clock) -> Finding:
-    """`finding` with the seconds of an image and of a step."""
-    own = default_method(bundle.manifest)
-    variants = [own.with_changes(**changes) for changes in subject.variants.values()]
-    opened = Pipeline.open(bundle.path, backend=finding.backend, threads=threads, verify=False, methods=variants)
-    with opened as pipeline:
-        plain, result = _warm_image(pipeline, AutoRegressive(), clock)
-        passes = result.statistics.engines["target"].passes
-        step = (plain - result.statistics.phases[_DECODE].seconds) / passes
-        finding = replace(finding, plain_seconds=plain, step_seconds=step)
-        for method in variants:
-            seconds, _ = _warm_image(pipeline, method, clock)
-            finding = replace(finding, mulo_seconds=(*finding.mulo_seconds, seconds))
-    return finding
-
-
-def _warm_image(pipeline: Pipeline, method: Method, clock: Clock) -> tuple[float, Result]:
-    """Seconds of the second image of `method`, and the image."""
+def _warm_image(pipeline: Pipeline, method: Method, clock: Clock) -> tuple[float, Statistics]:
+    """Seconds of the second image of `method`, and what it took."""
     condition = example_condition(pipeline.bundle.manifest.condition)
     for seed in (0, 1):
         deadline = clock.remaining("decoding")
         start = perf_counter()
         result = pipeline.generate(Request(condition, seed, method, deadline=deadline))
         seconds = perf_counter() - start
-    return seconds, result
+    return seconds, result.statistics

@@ -106,7 +106,8 @@ def _print(findings: Sequence[Finding]) -> None:
     table = Table("subject", "backend", "verified", *numbers, box=SIMPLE)
     for finding in findings:
         table.add_row(finding.subject, finding.backend, *_cells(finding))
-    table.caption = "MuLo-SD on random weights: from all candidates accepted to none"
+    if any(len(finding.mulo_seconds) > 1 for finding in findings):
+        table.caption = "MuLo-SD on random weights: from all candidates accepted to none"
     console.print(table)
     for finding in findings:
         if finding.failure is not None:

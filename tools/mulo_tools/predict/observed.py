@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import ceil
 
 from mulo_engines.errors import RequestError
-from mulo_runtime import AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime import METHODS, AutoRegressive, Method, MuloSD, ZipAR
 
 from mulo_tools.bench.report import Row
-from mulo_tools.method_options import METHODS
 from mulo_tools.predict.generator import Generator
 from mulo_tools.predict.schedules import MuloCounts, mulo_steps, raster_steps, verify_spans, zipar_widths
 from mulo_tools.predict.work import Step

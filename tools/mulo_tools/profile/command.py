@@ -106,21 +106,21 @@ def profile_command(
     methods = _methods(opened, specs) if images else []
     shown = condition_or_example(opened.manifest.condition, prompt, class_id, condition)
     timing = Timing(Budget(runs, seconds), queries, _polygraphy() if polygraphy else None)
-    ceilings = _ceilings(profiled, MatrixSize(width=matrix))
-    times = _time_graphs(profiled, list(dict.fromkeys([*(graphs or PROFILED_GRAPHS), *layered])), timing)
-    layers = _time_layers(profiled, [time.case for time in times if time.case.graph in layered])
     loops = [
         time_loop(bundle, method, shown, backend=backend, threads=threads, images=images, seed=seed)
         for method in _announced("images", methods)
     ]
+    ceilings = _ceilings(profiled, matrix)
+    times = _time_graphs(profiled, list(dict.fromkeys([*(graphs or PROFILED_GRAPHS), *layered])), timing)
+    layers = _time_layers(profiled, [time.case for time in times if time.case.graph in layered])
     report = _report(profiled, ceilings, times, layers, loops)
     _print(report, layers)
     if json_path is not None:
         write_profile(report, json_path)
     if png_path is not None:
-        write_png(png_path, draw_timeline("One image, pass by pass", _subtitle(report), [_panel(one) for one in loops]))
+        write_png(png_path, draw_timeline("One image, pass by pass", report.title, [_panel(one) for one in loops]))
     if trace_path is not None:
-        write_trace(trace_path, loops[0].warm[-1], f"{method_title(loops[0].method)}, {report.bundle}")
+        write_trace(trace_path, loops[0].typical, f"{method_title(loops[0].method)}, {report.bundle}")
 
 
 def _methods(bundle: Bundle, specs: Sequence[str]) -> list[Method]:
@@ -141,10 +141,11 @@ def _polygraphy() -> OtherRunner:
     return polygraphy_latency
 
 
-def _ceilings(profiled: _Profiled, size: MatrixSize) -> Ceilings | None:
-    """None where the backend runs nothing but compiled bundles."""
+def _ceilings(profiled: _Profiled, width: int) -> Ceilings | None:
+    """None where the backend runs nothing but compiled bundles; bfloat16 is as wide and as fast as float16."""
+    exact = profiled.bundle.manifest.target.cache_dtype == "float32"
     try:
-        return measure_ceilings(profiled.backend, profiled.bundle.manifest.target.cache_dtype, size)
+        return measure_ceilings(profiled.backend, "float32" if exact else "float16", MatrixSize(width=width))
     except EngineUnavailable as error:
         click.echo(f"the machine's ceilings are not measured: {error.what}", err=True)
         return None
@@ -191,14 +192,9 @@ def _print(report: ProfileReport, layers: Sequence[CaseLayers]) -> None:
 
 
 def _panel(times: LoopTimes) -> Panel:
-    image = times.warm[-1]
+    image = times.typical
     statistics = image.result.statistics
     share = "" if statistics.accepted_share is None else f", {statistics.accepted_share:.0%} of the candidates accepted"
     note = f"{1000 * image.seconds:.0f} ms, {statistics.engines['target'].passes} target passes{share}"
     name, _, switches = method_title(times.method).partition(" ")
     return Panel(name, switches, note, image)
-
-
-def _subtitle(report: ProfileReport) -> str:
-    machine = report.machine
-    return f"{report.bundle}, {report.backend} on {machine.processor}, {machine.threads} of {machine.cores} cores"

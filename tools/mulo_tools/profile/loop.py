@@ -62,6 +62,11 @@ class LoopTimes:
         """Seconds of whole images."""
         return Latency(self.cold.seconds, [image.seconds for image in self.warm])
 
+    @property
+    def typical(self) -> TimedImage:
+        """The warm image that took the median time."""
+        return sorted(self.warm, key=lambda image: image.seconds)[len(self.warm) // 2]
+
     def by_phase(self) -> dict[str, Latency]:
         """Seconds of every phase that any image has."""
         images = [image.by_phase() for image in (self.cold, *self.warm)]

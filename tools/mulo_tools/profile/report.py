@@ -116,7 +116,7 @@ class LoopRow(_Record):
         opening_seconds: from the bundle on disk to a pipeline.
         seconds: of an image.
         phases: seconds of every phase's engines, and of the host beside them.
-        passes: runs of every engine in the last image.
+        passes: runs of every engine in the image of median time.
     """
 
     method: str
@@ -147,6 +147,12 @@ class ProfileReport(_Record):
     graphs: tuple[GraphRow, ...]
     layers: tuple[LayersRow, ...]
     loops: tuple[LoopRow, ...]
+
+    @property
+    def title(self) -> str:
+        """What ran where, in one line."""
+        machine = self.machine
+        return f"{self.bundle}, {self.backend} on {machine.processor}, {machine.threads} of {machine.cores} cores"
 
 
 def ceiling_row(ceilings: Ceilings | None) -> CeilingRow | None:
@@ -191,7 +197,7 @@ def layers_row(case_layers: CaseLayers) -> LayersRow:
 
 def loop_row(times: LoopTimes) -> LoopRow:
     """`times` for the file."""
-    engines = times.warm[-1].result.statistics.engines
+    engines = times.typical.result.statistics.engines
     return LoopRow(
         method=method_name(times.method),
         settings=method_settings(times.method),

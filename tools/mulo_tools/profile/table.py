@@ -48,9 +48,7 @@ def _ceiling_table(row: CeilingRow) -> Table:
 
 def _graph_table(report: ProfileReport) -> Table:
     headings = ("cold ms", "p50", "p95", "p99", "Polygraphy", "GB/s", "GFLOP/s", "limit ms", "of limit")
-    machine = report.machine
-    caption = f"{report.bundle}, {report.backend} on {machine.processor}, {machine.threads} of {machine.cores} cores"
-    table = Table("graph", "size", *_numbers(*headings), box=SIMPLE, caption=caption)
+    table = Table("graph", "size", *_numbers(*headings), box=SIMPLE, caption=report.title)
     last = ""
     for row in report.graphs:
         table.add_row(row.graph if row.graph != last else "", row.size, *_graph_cells(row))
@@ -69,7 +67,9 @@ def _graph_cells(row: GraphRow) -> Iterator[str]:
 
 def _loop_table(row: LoopRow) -> Table:
     passes = ", ".join(f"{count} {engine}" for engine, count in row.passes.items())
-    caption = f"opened in {row.opening_seconds:.2f} s; {row.seconds.runs} warm images; passes of the last: {passes}"
+    caption = (
+        f"opened in {row.opening_seconds:.2f} s; {row.seconds.runs} warm images; passes of the typical one: {passes}"
+    )
     table = Table("phase", *_numbers("cold ms", "p50", "p95", "p99", "share"), box=SIMPLE, title=row.method)
     table.caption = caption
     middle = sum(phase.p50 for phase in row.phases.values())

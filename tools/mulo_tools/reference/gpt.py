@@ -7,6 +7,7 @@ logit 0 to every query and a prefix query attends uniformly. Hidden prefix posit
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -80,13 +81,13 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """One pre-normalised transformer layer."""
+    """One pre-normalised transformer layer; without its first norm where the input needs none."""
 
-    def __init__(self, config: GPTConfig) -> None:
+    def __init__(self, config: GPTConfig, *, normed: bool = True) -> None:
         super().__init__()
         self.attention = Attention(config)
         self.feed_forward = FeedForward(config)
-        self.attention_norm = RMSNorm(config.width)
+        self.attention_norm = RMSNorm(config.width) if normed else nn.Identity()
         self.ffn_norm = RMSNorm(config.width)
 
     def forward(self, x: Tensor, rotation: Tensor, mask: Tensor | None) -> Tensor:
@@ -122,6 +123,22 @@ class TextProjection(nn.Module):
         return embeddings
 
 
+class Sequence(NamedTuple):
+    """A sequence as the layers read it.
+
+    Attributes:
+        embedded: text and image tokens, embedded; [N, T, width].
+        rotation: how queries and keys turn; [T, head width / 2].
+        mask: who sees whom; [N, 1, T, T]; None for everyone up to themselves.
+        prefix: how many of the T positions are text.
+    """
+
+    embedded: Tensor
+    rotation: Tensor
+    mask: Tensor | None
+    prefix: int
+
+
 class GPT(nn.Module):
     """Text features and image tokens to logits of the next image token."""
 
@@ -151,6 +168,14 @@ class GPT(nn.Module):
         """Logits [N, n + 1, V] of image tokens 0..n, given text features [N, P, E], its mask and tokens [N, n].
 
         The tokens are those of a grid of `side` x `side`; a grid smaller than the model's is spread over it.
+        """
+        sequence = self.sequence(features, text_mask, tokens, side)
+        logits: Tensor = self.output(self.hidden(sequence)[:, sequence.prefix - 1 :])
+        return logits
+
+    def sequence(self, features: Tensor, text_mask: Tensor, tokens: Tensor, side: int | None = None) -> Sequence:
+        """What the layers read, for the arguments of `forward`.
+
         Positions that are padding in every row are dropped, and a mask without padding is the causal one: both give
         the same logits sooner.
         """
@@ -160,10 +185,15 @@ class GPT(nn.Module):
         x = torch.cat([prefix, self.tok_embeddings(tokens)], 1)
         rotation = self.spread_rotation(side or self.config.grid)[padding : padding + x.shape[1]]
         mask = None if bool(text_mask.all()) else attention_mask(text_mask, x.shape[1])
+        return Sequence(x, rotation, mask, text_mask.shape[1])
+
+    def hidden(self, sequence: Sequence) -> Tensor:
+        """What the output projection reads, at every position; [N, T, width]."""
+        x = sequence.embedded
         for layer in self.layers:
-            x = layer(x, rotation, mask)
-        logits: Tensor = self.output(self.norm(x[:, text_mask.shape[1] - 1 :]))
-        return logits
+            x = layer(x, sequence.rotation, sequence.mask)
+        normed: Tensor = self.norm(x)
+        return normed
 
     def spread_rotation(self, side: int) -> Tensor:
         """The rotation [prefix + side * side, head width / 2] of every grid // side-th row and column."""

@@ -58,6 +58,17 @@ def load_gpt(path: Path) -> GPT:
     return model.eval().requires_grad_(False)
 
 
+def save_eagle(path: Path, weights: dict[str, Tensor], config: GPTConfig, record: dict[str, object]) -> None:
+    """Publish the weights of an EAGLE-1 head, and how it was trained."""
+    metadata = {"family": "eagle", "n_head": str(config.heads), "norm_eps": str(NORM_EPS)}
+    _publish(path, weights, metadata | {name: str(value) for name, value in record.items()})
+
+
+def save_upsampler(path: Path, weights: dict[str, Tensor], record: dict[str, object]) -> None:
+    """Publish the weights of a learned upsampler, and how it was trained."""
+    _publish(path, weights, {"family": "upsampler"} | {name: str(value) for name, value in record.items()})
+
+
 def _publish(path: Path, weights: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write float32 tensors; the file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)

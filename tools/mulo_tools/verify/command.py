@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ import click
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.errors import ParityError
-from mulo_runtime import Condition
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
@@ -66,23 +66,14 @@ def verify_command(
     check_comparable(first.manifest, second.manifest)
     shown = condition_or_example(first.manifest.condition, prompt, class_id, condition)
     names, counts = _pair("--backends", backends), [_count(text) for text in _pair("--threads", threads)]
-    settings = zip(("first", "second"), (first, second), names, counts, strict=True)
-    sides = [_load(place, opened, name, count) for place, opened, name, count in settings]
-    with sides[0], sides[1]:
-        graphs, tokens = verify_sides(*sides, condition=shown, seeds=range(seed, seed + images), edge=edge)
+    with _load("first", first, names[0], counts[0]) as a, _load("second", second, names[1], counts[1]) as b:
+        graphs = [compare_graph(a, b, graph, seed=0) for graph in COMPARED_GRAPHS]
+        tokens = list(compare_tokens(a, b, shown, range(seed, seed + images), edge))
     if as_json:
-        click.echo(json.dumps(_as_json(sides, graphs, tokens), indent=2))
+        click.echo(json.dumps(_as_json((a, b), graphs, tokens), indent=2))
     else:
-        _print(sides, graphs, tokens)
-    _refuse_differences(sides, graphs, tokens)
-
-
-def verify_sides(
-    a: Side, b: Side, *, condition: Condition, seeds: Sequence[int], edge: float
-) -> tuple[list[Difference], list[TokenRow]]:
-    """Compare all graphs and the tokens of the images of `seeds`; see `compare_graph` and `compare_tokens`."""
-    graphs = [compare_graph(a, b, graph, seed=0) for graph in COMPARED_GRAPHS]
-    return graphs, list(compare_tokens(a, b, condition, seeds, edge))
+        _print((a, b), graphs, tokens)
+    _refuse_differences((a, b), graphs, tokens)
 
 
 def _load(place: str, bundle: Bundle, backend: str, threads: int) -> Side:
@@ -107,9 +98,15 @@ def _count(text: str) -> int:
 def _as_json(sides: Sequence[Side], graphs: Sequence[Difference], tokens: Sequence[TokenRow]) -> Mapping[str, Any]:
     return {
         "sides": [side.name for side in sides],
-        "graphs": [{**asdict(row), "within": row.within} for row in graphs],
+        "graphs": [_graph_json(row) for row in graphs],
         "tokens": [{**asdict(row), "within": row.within} for row in tokens],
     }
+
+
+def _graph_json(row: Difference) -> Mapping[str, Any]:
+    """`row`, with null for what is not finite, which JSON has no number for."""
+    value, *elements = (number if isfinite(number) else None for number in (row.value, *row.elements))
+    return {**asdict(row), "value": value, "elements": elements, "within": row.within}
 
 
 def _print(sides: Sequence[Side], graphs: Sequence[Difference], tokens: Sequence[TokenRow]) -> None:

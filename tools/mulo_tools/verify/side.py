@@ -15,7 +15,8 @@ from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
 from mulo_engines.stream import Stream
 from mulo_export.precision import PRECISIONS, Precision
-from mulo_runtime.pipeline import needed_graphs
+from mulo_runtime import AutoRegressive
+from mulo_runtime.engine_loading import needed_graphs
 from numpy.typing import NDArray
 
 __all__ = ["Side", "check_comparable", "tolerance"]
@@ -47,8 +48,9 @@ class Side:
         Raises:
             EngineError: one cannot be loaded.
         """
+        graphs = needed_graphs(backend, bundle.manifest, [AutoRegressive()])
         with ExitStack() as opened:
-            engines = {graph: opened.enter_context(backend.load(bundle, graph)) for graph in needed_graphs(backend)}
+            engines = {graph: opened.enter_context(backend.load(bundle, graph)) for graph in graphs}
             opened.pop_all()
         return cls(name, bundle, engines, backend.new_stream if backend.on_device else None)
 

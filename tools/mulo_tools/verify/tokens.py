@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mulo_tools.verify.edge import edge_distance
 from mulo_tools.verify.side import Side
 
-__all__ = ["TokenRow", "compare_tokens"]
+__all__ = ["Divergence", "TokenRow", "compare_tokens"]
 
 Grid = NDArray[np.int64]
 
@@ -70,6 +70,8 @@ class TokenRow:
 def compare_tokens(a: Side, b: Side, condition: Condition, seeds: Sequence[int], allowed: float) -> Iterator[TokenRow]:
     """Have both sides draft, decode plainly and decode by MuLo-SD, by the first side's defaults.
 
+    Drafts are drawn serially, whatever the defaults, so that the first difference in raster order is the first drawn.
+
     Args:
         a: one side.
         b: the other.
@@ -78,7 +80,7 @@ def compare_tokens(a: Side, b: Side, condition: Condition, seeds: Sequence[int],
         allowed: distance from an edge of the distribution within which two draws may differ.
     """
     sampling = default_sampling(a.bundle.manifest)
-    method = default_method(a.bundle.manifest).with_changes(draft="image")
+    method = default_method(a.bundle.manifest).with_changes(draft="image", draft_window=0)
     pipelines = [_pipeline(side, method) for side in (a, b)]
     for seed in seeds:
         request = Request(condition, seed, method, sampling)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from driver_tasks import copy_there_and_back, detect, free_bytes_beside
-from mulo_engines.tensorrt import gpu
-from mulo_engines.tensorrt.gpu import Gpu, detect_gpu
+from mulo_engines.cuda import gpu
+from mulo_engines.cuda.gpu import Gpu, detect_gpu
 from stub_driver import OnStubDriver
 
 MIB = 2**20

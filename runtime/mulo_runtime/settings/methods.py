@@ -1,51 +1,15 @@
-"""What a request may choose: how tokens are drawn, and by which method the image is decoded."""
+"""The methods that decode by the target alone or with a low-resolution drafter, and their switches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
-from mulo_engines.errors import RequestError
+from mulo_runtime.settings.checks import from_mapping, one_of, require
+from mulo_runtime.settings.sampling import Sampling
 
-__all__ = ["AutoRegressive", "Method", "MuloSD", "Sampling", "ZipAR", "method_name", "method_settings"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How one token is drawn from the logits, by the target and the drafter alike.
-
-    Attributes:
-        guidance_scale: s of u + s (c - u), with c the conditional and u the null logits; 1 or less turns guidance off.
-        temperature: divides the logits; 0 takes the most probable token.
-        top_k: keeps the k largest logits, ties included; 0 keeps all, and 3840 is the most that TensorRT can sort.
-        top_p: keeps the smallest set of tokens whose probability reaches it; 1 keeps all.
-    """
-
-    guidance_scale: float = 1.0
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-
-    def __post_init__(self) -> None:
-        _require("guidance_scale", self.guidance_scale, 0 <= self.guidance_scale < float("inf"), "0 or more")
-        _require("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 or more")
-        _require("top_k", self.top_k, 0 <= self.top_k <= _TOP_K_LIMIT, f"0 to {_TOP_K_LIMIT}")
-        _require("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, at most 1")
-
-    @property
-    def guided(self) -> bool:
-        """Whether a null half is decoded beside the conditional half."""
-        return self.guidance_scale > 1
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a manifest's or a user's mapping.
-
-        Raises:
-            RequestError: a key is unknown or a value is out of range.
-        """
-        return _from_mapping(cls, values)
+__all__ = ["AdaptiveZipAR", "AutoRegressive", "MuloSD", "ZipAR"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +31,22 @@ class ZipAR:
     schedule: Literal["pipelined", "published"] = "pipelined"
 
     def __post_init__(self) -> None:
-        _require("window", self.window, self.window >= 1, "1 or more")
-        _one_of("schedule", self.schedule, ("pipelined", "published"))
+        require("window", self.window, self.window >= 1, "1 or more")
+        one_of("schedule", self.schedule, ("pipelined", "published"))
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveZipAR:
+    """ZipAR whose rows open when their first token has settled (arXiv 2412.04062, section 3.3): our reading.
+
+    Attributes:
+        window: the smallest window, from which on a row may open.
+    """
+
+    window: int = 4
+
+    def __post_init__(self) -> None:
+        require("window", self.window, self.window >= 1, "1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +103,19 @@ class MuloSD:
     guided: Literal["both", "drafter", "target"] = "both"
 
     def __post_init__(self) -> None:
-        _require("tau", self.tau, self.tau >= 0, "0 or more")
-        _require("pool_k", self.pool_k, self.pool_k >= 1, "1 or more")
-        _require("radius", self.radius, self.radius is None or self.radius >= 0, "0 or more, or None")
+        require("tau", self.tau, self.tau >= 0, "0 or more")
+        require("pool_k", self.pool_k, self.pool_k >= 1, "1 or more")
+        require("radius", self.radius, self.radius is None or self.radius >= 0, "0 or more, or None")
         for name in ("draft_window", "rows_per_round", "look_ahead", "window"):
-            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+            require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         self.draft_sampling(Sampling())
-        _one_of("rejection", self.rejection, ("local", "raster"))
-        _one_of("draft", self.draft, ("image", "rows"))
-        _one_of("islands", self.islands, ("parallel", "serial"))
-        _one_of("surrogate", self.surrogate, ("draft", "latest"))
-        _one_of("stale", self.stale, ("keep", "mask"))
-        _one_of("refresh", self.refresh, ("block", "dirty", "none"))
-        _one_of("guided", self.guided, ("both", "drafter", "target"))
+        one_of("rejection", self.rejection, ("local", "raster"))
+        one_of("draft", self.draft, ("image", "rows"))
+        one_of("islands", self.islands, ("parallel", "serial"))
+        one_of("surrogate", self.surrogate, ("draft", "latest"))
+        one_of("stale", self.stale, ("keep", "mask"))
+        one_of("refresh", self.refresh, ("block", "dirty", "none"))
+        one_of("guided", self.guided, ("both", "drafter", "target"))
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
@@ -146,7 +124,7 @@ class MuloSD:
         Raises:
             RequestError: a key is unknown or a value is out of range.
         """
-        return _from_mapping(cls, values)
+        return from_mapping(cls, values)
 
     def draft_sampling(self, sampling: Sampling) -> Sampling:
         """How the drafter draws its tokens when the target samples by `sampling`."""
@@ -159,40 +137,3 @@ class MuloSD:
     def with_changes(self, **changes: Any) -> Self:
         """A copy with some switches set otherwise."""
         return replace(self, **changes)
-
-
-Method = AutoRegressive | ZipAR | MuloSD
-"""A way to decode an image."""
-
-_T = TypeVar("_T")
-_TOP_K_LIMIT = 3840
-_NAMES: Mapping[type[Any], str] = {AutoRegressive: "ar", ZipAR: "zipar", MuloSD: "mulo-sd"}
-
-
-def method_name(method: Method) -> str:
-    """The method's name on the command line: "ar", "zipar" or "mulo-sd"."""
-    return _NAMES[type(method)]
-
-
-def method_settings(method: Method) -> dict[str, Any]:
-    """The method's switches as plain values."""
-    return asdict(method)
-
-
-def _require(name: str, value: object, valid: bool, expected: str) -> None:
-    if not valid:
-        raise RequestError(f"setting {name!r} is out of range", found=value, expected=expected)
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    _require(name, value, value in choices, " or ".join(choices))
-
-
-def _from_mapping(cls: type[_T], values: Mapping[str, Any]) -> _T:
-    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - known)
-    if unknown:
-        raise RequestError(
-            f"unknown settings for {cls.__name__}: {', '.join(unknown)}", expected=", ".join(sorted(known))
-        )
-    return cls(**values)
