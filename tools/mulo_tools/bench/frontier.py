@@ -18,7 +18,7 @@ from mulo_tools.output import replacing
 
 __all__ = ["Curve", "curves", "draw_frontier"]
 
-_KNOBS = ("tau", "window", "delta", "lam", "bound", "k", "jacobi_window")
+_KNOBS = ("tau", "window", "delta", "multiple", "nu", "nearest", "group", "jacobi_window")
 """Switches that move a method along its curve, the most telling first; all others make another curve."""
 _COLOURS = ("#4674AD", "#E88E36", "#66A054", "#CE484C", "#8E6CAC", "#489994", "#B08A3C", "#687A94")
 _MARKERS = "osD^vPX*"
