@@ -37,11 +37,11 @@ build/reference-r%/bundle.json: $(EXPORTED_FROM) | .venv/demo.stamp
 	$(BIN)/mulo canary $(@D) --record
 
 .venv/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,service,profile]'
+	$(PIP) '.[export,cpu,bench,metrics,service,profile]'
 	touch $@
 
 .venv/test.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) '.[export,cpu,bench,service,tracing,load,profile,ray,torch,text,tensorrt-rtx,dev]'
+	$(PIP) '.[export,cpu,bench,metrics,service,tracing,load,profile,ray,torch,text,tensorrt-rtx,dev]'
 	touch .venv/demo.stamp $@
 
 $(BIN)/python:

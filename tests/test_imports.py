@@ -31,12 +31,17 @@ ONLY_IN = {
     "torch": [
         "mulo_export.checkpoints.torch_file",
         "mulo_tools.bench.torch_baseline",
+        "mulo_tools.evaluate.clip_score",
+        "mulo_tools.evaluate.distances",
+        "mulo_tools.evaluate.inception",
+        "mulo_tools.reference.classifier",
         "mulo_tools.reference.eagle",
         "mulo_tools.reference.evaluate",
         "mulo_tools.reference.gpt",
         "mulo_tools.reference.muon",
         "mulo_tools.reference.sample",
         "mulo_tools.reference.train",
+        "mulo_tools.reference.train_classifier",
         "mulo_tools.reference.train_eagle",
         "mulo_tools.reference.train_gpt",
         "mulo_tools.reference.train_upsampler",
@@ -47,7 +52,7 @@ ONLY_IN = {
         "mulo_tools.reference.weights_file",
         "mulo_tools.text.hub_models",
     ],
-    "transformers": ["mulo_tools.text.hub_models"],
+    "transformers": ["mulo_tools.evaluate.clip_score", "mulo_tools.text.hub_models"],
     "ftfy": ["mulo_tools.text.captions"],
     "bs4": ["mulo_tools.text.captions"],
     "tensorrt": ["mulo_engines.tensorrt.binding"],
@@ -78,7 +83,9 @@ ONLY_IN = {
     "filelock": ["mulo_tools.offline.folder", "mulo_engines.tensorrt.timing_cache", "mulo_export.publish"],
     "locust": ["mulo_tools.prove.locustfile"],
     "httpx": ["mulo_tools.prove.storm", "mulo_tools.prove.storm_clients"],
-    "scipy": ["mulo_tools.bench.texture", "mulo_tools.reference.judge"],
+    "torchmetrics": ["mulo_tools.evaluate.distances"],
+    "matplotlib": ["mulo_tools.bench.frontier"],
+    "scipy": ["mulo_tools.bench.texture", "mulo_tools.predict.fit", "mulo_tools.reference.judge"],
 }
 """The modules that may import a library; one that is not listed here is imported nowhere."""
 

@@ -59,6 +59,15 @@ _COMMANDS = {
     "calibrate": LazyCommand(
         "mulo_tools.calibrate", "calibrate_command", "Measure what enters linear layers, for 8 bits.", "cpu,export"
     ),
+    "evaluate": LazyCommand(
+        "mulo_tools.evaluate.command", "evaluate_group", "Measure images of real models.", "metrics,export"
+    ),
+    "predict": LazyCommand(
+        "mulo_tools.predict.command",
+        "predict_group",
+        "Predict seconds per image, here and on GPUs.",
+        "cpu,export,bench",
+    ),
     "soak": LazyCommand("mulo_tools.bench.soak", "soak_command", "Watch memory over many images.", "cpu,bench"),
     "prove-load": LazyCommand(
         "mulo_tools.prove.load", "load_command", "Ask a service for more than it can do.", "cpu,service,load"

@@ -14,6 +14,12 @@ train_group = LazyGroup(
             "The small family that mulo ships: a tokenizer, a drafter and two targets.",
             "torch,bench",
         ),
+        "classifier": LazyCommand(
+            "mulo_tools.reference.train_classifier",
+            "classifier_command",
+            "The network whose features FID and KID of the family are taken of.",
+            "torch,bench",
+        ),
         "eagle": LazyCommand(
             "mulo_tools.reference.train_eagle",
             "eagle_command",

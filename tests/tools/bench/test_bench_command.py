@@ -23,7 +23,11 @@ COLUMNS = [
     "score_high",
     "score_difference_low",
     "texture_distance",
+    "fid",
+    "kid",
+    "agreement",
     "seconds_per_image",
+    "cpu_seconds_per_image",
     "speedup",
     "target_passes",
     "target_queries",
@@ -104,3 +108,23 @@ def test_a_method_that_is_not_understood_costs_no_image(mulo: RunMulo, scene_bun
     result = mulo("bench", scene_bundle, "--method", "zipar speed=9")
     assert result.exit_code == 2
     assert "speed" in result.stderr
+
+
+def test_images_that_were_timed_before_are_not_timed_again(bench: Bench, tmp_path: Path) -> None:
+    options = ("--prompts", 0, "--out-dir", tmp_path / "out")
+    first = bench("--images", 2, *options)
+    (path,) = (tmp_path / "out").iterdir()
+    whole = path.read_bytes()
+    assert len(whole.splitlines()) == 2 * 3
+    assert bench("--images", 2, *options) == first
+    path.write_bytes(whole[:-40])
+    again = bench("--images", 2, *options)
+    assert [row["target_passes"] for row in again] == [row["target_passes"] for row in first]
+
+
+def test_the_frontier_is_drawn(bench: Bench, mulo: RunMulo, scene_bundle: Path, tmp_path: Path) -> None:
+    bench("--images", 1, "--prompts", 2, "--picture", tmp_path / "frontier.png")
+    assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    result = mulo("bench", scene_bundle, "--images", 0, "--picture", tmp_path / "none.png")
+    assert result.exit_code == 2
+    assert "both times and scores" in result.stderr

@@ -89,3 +89,12 @@ def test_a_scorer_closes_its_pipeline(scene_bundle: Path) -> None:
     assert len(image.texture) == 64
     with pytest.raises(Exception, match="closed"):
         scorer.score(Work(AutoRegressive(), (CASES[0],)))
+
+
+def test_images_get_the_features_of_the_classifier_where_they_are_asked_for(scene_bundle: Path) -> None:
+    (case,) = cases_of("tune", 1)
+    with Scorer(ScorerSettings(scene_bundle, (AutoRegressive(),), 1, 1, features=True)) as scorer:
+        (image,) = scorer.score(Work(AutoRegressive(), (case,)))
+    assert image.features is not None
+    assert len(image.features) == 64
+    assert len(image.tokens) == 2 * 64

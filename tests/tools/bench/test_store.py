@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mulo_runtime import AutoRegressive, Method, MuloSD, ZipAR
 from mulo_tools.bench.scoring import Scored
@@ -52,3 +54,13 @@ def test_without_a_folder_nothing_is_kept() -> None:
     nowhere = ScoreStore(None, "d" * 64)
     nowhere.append([image(AutoRegressive())])
     assert nowhere.read() == []
+
+
+def test_tokens_and_features_are_kept_and_lines_without_them_are_read(tmp_path: Path) -> None:
+    full = Scored(AutoRegressive(), 7, True, (0.5,), np.arange(4, dtype="<u2").tobytes(), (1.5, 2.5))
+    store(tmp_path).append([full])
+    assert store(tmp_path).read() == [full]
+    (path,) = tmp_path.iterdir()
+    line = {name: value for name, value in json.loads(path.read_text()).items() if name not in ("tokens", "features")}
+    path.write_text(json.dumps(line) + "\n")
+    assert store(tmp_path).read() == [Scored(AutoRegressive(), 7, True, (0.5,))]

@@ -1,10 +1,10 @@
-"""What the tokenizer makes of ground-truth pictures: the textures that a perfect target would reach."""
+"""What the tokenizer makes of ground-truth pictures: the features that a perfect target would reach."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,43 +19,61 @@ from mulo_export.graphs.vq import vq_encode_graph
 from numpy.typing import NDArray
 
 from mulo_tools.bench.cases import SPLITS
-from mulo_tools.bench.texture import texture_features
 from mulo_tools.reference.dataset import publish_array, render_pictures
 from mulo_tools.reference.render import Pixels
 
-__all__ = ["reconstruction_textures"]
+__all__ = ["Describe", "reconstruction_features"]
 
 _WEIGHTS = "weights/vq.safetensors"
 _BATCH = 8
 
 
-def reconstruction_textures(bundle: Bundle, split: str, count: int, cache: Path | None) -> NDArray[np.float64]:
-    """Texture features of reconstructed ground truth at the target's resolution; [count, 64].
+Describe = Callable[[Pixels], NDArray[np.floating]]
+"""Features of one picture [height, width, 3]."""
+
+
+def reconstruction_features(
+    bundle: Bundle, split: str, count: int, kinds: Mapping[str, Describe], cache: Path | None
+) -> dict[str, NDArray[np.float64]]:
+    """Features of reconstructed ground truth at the target's resolution; [count, features] of every kind.
 
     Args:
         bundle: brings the tokenizer.
         split: the split whose scenes are rendered.
         count: how many scenes.
+        kinds: kinds of features, by the name that their file gets.
         cache: folder where they are kept for the next time, by the tokenizer's SHA-256; None keeps nothing.
     """
     px = bundle.manifest.target.rows * bundle.manifest.pixels_per_token
     digest = next(record.sha256 for record in bundle.manifest.files if record.path == _WEIGHTS)
-    path = cache and cache / f"textures-{digest[:16]}-{px}px-{split}-{count}.npy"
-    if path and path.exists():
-        return np.asarray(np.load(path), np.float64)
+    paths = {kind: cache and cache / f"{kind}-{digest[:16]}-{px}px-{split}-{count}.npy" for kind in kinds}
+    found = {kind: np.asarray(np.load(path), np.float64) for kind, path in paths.items() if path and path.exists()}
+    missing = {kind: describe for kind, describe in kinds.items() if kind not in found}
+    if not missing:
+        return found
+    made = _described(bundle, SPLITS[split][:count], px, missing)
+    for kind, features in made.items():
+        if path := paths[kind]:
+            publish_array(path, features)
+    return {**found, **made}
+
+
+def _described(
+    bundle: Bundle, seeds: Sequence[int], px: int, kinds: Mapping[str, Describe]
+) -> dict[str, NDArray[np.float64]]:
+    rows: dict[str, list[NDArray[np.floating]]] = {kind: [] for kind in kinds}
     with _tokenizer(bundle) as (encoder, decoder):
-        seeds = SPLITS[split][:count]
-        batches = (seeds[start : start + _BATCH] for start in range(0, count, _BATCH))
-        textures = np.concatenate([_textures(encoder, decoder, render_pictures(batch, px)) for batch in batches])
-    if path:
-        publish_array(path, textures)
-    return textures
+        for start in range(0, len(seeds), _BATCH):
+            for image in _reconstructed(encoder, decoder, render_pictures(seeds[start : start + _BATCH], px)):
+                for kind, describe in kinds.items():
+                    rows[kind].append(describe(image))
+    return {kind: np.array(features, np.float64) for kind, features in rows.items()}
 
 
-def _textures(encoder: Engine, decoder: Engine, pictures: Pixels) -> NDArray[np.float64]:
+def _reconstructed(encoder: Engine, decoder: Engine, pictures: Pixels) -> Pixels:
     floats = np.ascontiguousarray(pictures.transpose(0, 3, 1, 2), np.float32) / np.float32(127.5) - np.float32(1)
     tokens = encoder.run_once({"image": floats})["token_ids"]
-    return np.stack([texture_features(image) for image in decoder.run_once({"token_ids": tokens})["image"]])
+    return np.asarray(decoder.run_once({"token_ids": tokens})["image"])
 
 
 @contextmanager

@@ -30,7 +30,12 @@ class Row(_Record):
         score_high: upper end.
         score_difference_low: one-sided 95 % lower bound of score minus that of plain decoding on the same cases.
         texture_distance: Frechet distance of textures to those of the tokenizer's reconstructions of real pictures.
+        fid: FID of the classifier's features to those of the same reconstructions.
+        kid: KID likewise.
+        agreement: share of tokens that are plain decoding's of the same case.
         seconds_per_image: median of the timed images, one at a time.
+        cpu_seconds_per_image: the same of the process's time on the processor: with one thread, what an idle machine
+            takes.
         speedup: median over the timed cases of plain decoding's seconds by this method's.
         target_passes: passes of the target, mean of the timed images.
         target_queries: its queries.
@@ -50,7 +55,11 @@ class Row(_Record):
     score_high: float | None = None
     score_difference_low: float | None = None
     texture_distance: float | None = None
+    fid: float | None = None
+    kid: float | None = None
+    agreement: float | None = None
     seconds_per_image: float | None = None
+    cpu_seconds_per_image: float | None = None
     speedup: float | None = None
     target_passes: float | None = None
     target_queries: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -27,7 +27,7 @@ def make_row(
     ratio: int,
     timed: Sequence[Timed],
     scored: Sequence[Scored],
-    textures: NDArray[np.float64] | None,
+    reached: Mapping[str, NDArray[np.float64]],
 ) -> Row:
     """One method's row.
 
@@ -36,7 +36,8 @@ def make_row(
         ratio: rows of the target's grid for one of the drafter's.
         timed: timed images of all methods, those of one case together.
         scored: scored images of all methods.
-        textures: textures of reconstructions; [n, 64]; None leaves the texture distance out.
+        reached: "textures" and the classifier's "features" of reconstructions, each [n, 64]; what is not there leaves
+            the texture distance or FID and KID out.
     """
     own, plain = ([image for image in scored if image.method == kind] for kind in (method, AutoRegressive()))
     return Row(
@@ -46,18 +47,21 @@ def make_row(
         images=len(own) or sum(image.method == method for image in timed),
         **_times(method, timed),
         **_scores(own, plain),
-        texture_distance=_texture_distance(own, textures),
+        texture_distance=_texture_distance(own, reached.get("textures")),
+        **_distances(own, reached.get("features")),
+        agreement=_agreement(own, plain),
     )
 
 
 def _times(method: Method, timed: Sequence[Timed]) -> dict[str, Any]:
+    plain_seconds = {image.seed: image.seconds for image in timed if image.method == AutoRegressive()}
     own = [image for image in timed if image.method == method]
-    plain = [image for image in timed if image.method == AutoRegressive()]
     if not own:
         return {}
     return {
         "seconds_per_image": median(image.seconds for image in own),
-        "speedup": median(theirs.seconds / ours.seconds for ours, theirs in zip(own, plain, strict=True)),
+        "cpu_seconds_per_image": median(image.cpu_seconds for image in own),
+        "speedup": median(plain_seconds[image.seed] / image.seconds for image in own),
         **_work([image.statistics for image in own]),
     }
 
@@ -104,3 +108,22 @@ def _texture_distance(own: Sequence[Scored], textures: NDArray[np.float64] | Non
     if textures is None or len(own) < MINIMUM_TEXTURES:
         return None
     return frechet_distance(np.array([image.texture for image in own]), textures)
+
+
+def _distances(own: Sequence[Scored], reference: NDArray[np.float64] | None) -> dict[str, float]:
+    found = [image.features for image in own if image.features is not None]
+    if reference is None or len(found) < MINIMUM_TEXTURES:
+        return {}
+    from mulo_tools.evaluate.distances import frechet_inception_distance, kernel_inception_distance
+
+    features, references = np.array(found, np.float32), reference.astype(np.float32)
+    kid, _ = kernel_inception_distance(features, references)
+    return {"fid": frechet_inception_distance(features, references), "kid": kid}
+
+
+def _agreement(own: Sequence[Scored], plain: Sequence[Scored]) -> float | None:
+    """Mean share of tokens in their place, over the cases whose tokens both have."""
+    theirs = {image.seed: np.frombuffer(image.tokens, "<u2") for image in plain if image.tokens}
+    pairs = [(np.frombuffer(image.tokens, "<u2"), theirs[image.seed]) for image in own if image.seed in theirs]
+    shares = [float((ours == plainly).mean()) for ours, plainly in pairs if len(ours) == len(plainly)]
+    return fmean(shares) if shares else None

@@ -10,6 +10,7 @@ from typing import Self
 from mulo_runtime import Method, Pipeline
 
 from mulo_tools.bench.cases import Case
+from mulo_tools.bench.classifier_features import classifier_features
 from mulo_tools.bench.texture import texture_features
 from mulo_tools.reference.judge import judge
 
@@ -33,12 +34,16 @@ class Scored:
         seed: the case's seed.
         correct: whether it shows exactly the scene.
         texture: its texture features; 64 numbers.
+        tokens: its tokens in raster order, two bytes each; empty where an earlier version kept none.
+        features: the classifier's features, 64 numbers; None where they were not asked for.
     """
 
     method: Method
     seed: int
     correct: bool
     texture: tuple[float, ...]
+    tokens: bytes = b""
+    features: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +55,21 @@ class ScorerSettings:
         methods: every method that will be asked for.
         batch: images decoded together.
         threads: threads of one engine call.
+        features: whether images get the classifier's features.
     """
 
     bundle: Path
     methods: tuple[Method, ...]
     batch: int
     threads: int
+    features: bool = False
 
 
 class Scorer:
     """A pipeline that decodes batches, and the judge; close it after use."""
 
     def __init__(self, settings: ScorerSettings) -> None:
+        self._describe = classifier_features() if settings.features else None
         self._pipeline = Pipeline.open(
             settings.bundle,
             threads=settings.threads,
@@ -84,6 +92,8 @@ class Scorer:
                 seed=case.seed,
                 correct=judge(result.image, case.scene).correct,
                 texture=tuple(texture_features(result.image).tolist()),
+                tokens=result.tokens.astype("<u2").tobytes(),
+                features=self._describe and tuple(self._describe(result.image).tolist()),
             )
             for case, result in zip(work.cases, results, strict=True)
         ]

@@ -11,7 +11,7 @@ from rich.table import Table
 from mulo_tools.bench.methods import method_title
 from mulo_tools.bench.report import Report, Row
 
-__all__ = ["report_table"]
+__all__ = ["report_table", "row_title"]
 
 _NOTHING = "–"
 
@@ -28,7 +28,8 @@ def report_table(report: Report) -> Table:
     return table
 
 
-def _title(row: Row) -> str:
+def row_title(row: Row) -> str:
+    """The method and its switches."""
     return method_title(METHODS[row.method](**row.settings))
 
 
@@ -47,11 +48,14 @@ def _number(attribute: str, form: str) -> Callable[[Row], str]:
 
 
 _COLUMNS: Mapping[str, Callable[[Row], str]] = {
-    "method": _title,
+    "method": row_title,
     "score": _number("score", ".1%"),
     "95 %": _interval,
     "vs AR ≥": _number("score_difference_low", "+.1%"),
     "texture": _number("texture_distance", ".2f"),
+    "FID": _number("fid", ".2f"),
+    "KID": _number("kid", ".3f"),
+    "as AR": _number("agreement", ".0%"),
     "s/image": _number("seconds_per_image", ".3f"),
     "speed-up": _number("speedup", ".2f"),
     "passes": _number("target_passes", ".0f"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 from mulo_runtime import Method, Pipeline, Statistics
 
@@ -19,12 +19,16 @@ class Timed:
 
     Attributes:
         method: how it was decoded.
+        seed: the case's seed.
         seconds: wall clock from request to result.
+        cpu_seconds: time of this process on the processor, all threads together.
         statistics: what the engines did.
     """
 
     method: Method
+    seed: int
     seconds: float
+    cpu_seconds: float
     statistics: Statistics
 
 
@@ -33,6 +37,6 @@ def time_methods(pipeline: Pipeline, methods: Sequence[Method], cases: Sequence[
     for case in cases:
         for method in methods:
             request = case.request(method)
-            start = perf_counter()
+            start, busy = perf_counter(), process_time()
             result = pipeline.generate(request)
-            yield Timed(method, perf_counter() - start, result.statistics)
+            yield Timed(method, case.seed, perf_counter() - start, process_time() - busy, result.statistics)

@@ -1,0 +1,1 @@
+"""Predicts seconds per image from launches, bytes and FLOP: `mulo predict`."""
