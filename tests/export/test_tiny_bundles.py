@@ -16,6 +16,6 @@ def test_a_tiny_bundle_opens_and_every_graph_of_it_loads(
     bundle = Bundle.open(shared_bundle(ratio=ratio, text=text))
     backend = open_backend("onnxruntime", threads=1)
     names = [graph.name for graph in bundle.manifest.graphs]
-    assert len(names) == 10
+    assert len(names) == 11
     for name in names:
         backend.load(bundle, name).close()

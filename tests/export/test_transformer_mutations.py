@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mulo_export.graphs.layers
 import mulo_export.graphs.transformer
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def _unscaled(config: TransformerConfig) -> Tables:
 def test_a_wrong_rotary_table_is_caught(
     name: str, wrong: Callable[[TransformerConfig], Tables], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mulo_export.graphs.transformer, "rope_tables", wrong)
+    monkeypatch.setattr(mulo_export.graphs.layers, "rope_tables", wrong)
     assert _golden_error(open_golden(name, tmp_path)) > CAUGHT
 
 
@@ -146,14 +147,14 @@ def test_a_wrong_position_or_prefix_of_tar_is_caught(wrong: Callable[[Tensors], 
 
 
 def test_a_rotation_in_tar_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = mulo_export.graphs.transformer._shared
+    right = mulo_export.graphs.transformer.shared_step
 
     def rotated(*arguments: Any) -> Any:
         step = right(*arguments)
         tables = rope_tables(step.config)
         return replace(step, rotary=(step.graph.constant(tables[0]), step.graph.constant(tables[1])))
 
-    monkeypatch.setattr(mulo_export.graphs.transformer, "_shared", rotated)
+    monkeypatch.setattr(mulo_export.graphs.transformer, "shared_step", rotated)
     assert _golden_error(open_golden("tar_ar_dtok", tmp_path)) > CAUGHT
 
 
