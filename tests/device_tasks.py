@@ -33,6 +33,7 @@ __all__ = [
     "generate",
     "lengths",
     "misuse",
+    "profile",
     "unserved",
     "verify",
     "without_gpu",
@@ -176,6 +177,14 @@ def generate(path: Path, out: Path) -> tuple[int, str]:
     return _invoke(
         "generate", str(path), "--prompt", "red circle", "--backend", BACKEND, "--out", str(out), "--seed", "3"
     )
+
+
+def profile(path: Path, out: Path) -> tuple[int, str]:
+    """Exit code and output of profiling these engines."""
+    _compile(path, [MuloSD()])
+    arguments = ["--queries", "4", "--seconds", "0.01", "--images", "1", "--matrix", "64"]
+    files = ["--json", str(out / "p.json"), "--png", str(out / "p.png"), "--trace", str(out / "p.trace.json")]
+    return _invoke("profile", str(path), "--backend", BACKEND, *arguments, *files)
 
 
 def _invoke(*arguments: str) -> tuple[int, str]:

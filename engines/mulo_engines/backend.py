@@ -39,9 +39,11 @@ class Backend(ABC):
 
     Attributes:
         on_device: whether engines run on a device, on memory of its streams.
+        loads_files: whether it loads graphs that are no bundle's.
     """
 
     on_device: ClassVar[bool] = False
+    loads_files: ClassVar[bool] = False
 
     def load(self, bundle: Bundle, graph: str, slots: int = 0) -> Engine:
         """Load `graph` of `bundle`; the engine is called like the graph.
@@ -125,6 +127,8 @@ class OnnxRuntimeBackend(Backend):
         EngineUnavailable: ONNX Runtime is not installed.
         UnsupportedVersion: mulo is not made for its version.
     """
+
+    loads_files: ClassVar[bool] = True
 
     def __init__(self, threads: int = 0, *, spinning: bool = True) -> None:
         from mulo_engines.onnxruntime.engine import VERSION, OnnxRuntimeEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from mulo_engines.backend import Backend, refuse_bfloat16
@@ -32,6 +33,7 @@ class OnnxRuntimeCudaBackend(Backend):
     """
 
     on_device: ClassVar[bool] = True
+    loads_files: ClassVar[bool] = True
 
     def __init__(self, device: int = 0) -> None:
         require_provider()
@@ -52,7 +54,10 @@ class OnnxRuntimeCudaBackend(Backend):
         gpu = detect_gpu(self._index)
         return None if gpu is None else gpu.free_bytes
 
+    def load_file(self, path: Path, name: str) -> Engine:
+        """See `Backend.load_file`."""
+        return OnnxRuntimeCudaEngine.load(path, name=name, device=self._index, stream=self._queue.handle)
+
     def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         refuse_bfloat16(bundle, "by ONNX Runtime, whose Python interface has no bfloat16 arrays")
-        path = bundle.graph(graph)
-        return OnnxRuntimeCudaEngine.load(path, name=graph, device=self._index, stream=self._queue.handle)
+        return self.load_file(bundle.graph(graph), graph)

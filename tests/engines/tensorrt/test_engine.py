@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from inspect import signature
 from pathlib import Path
@@ -169,3 +170,13 @@ def test_plans_are_compared_with_the_host_graph_by_graph_and_token_by_token(
 def test_a_gpu_that_is_too_old_is_refused(bundle: Path, on_stub_driver: OnStubDriver) -> None:
     error = on_stub_driver(device_tasks.without_gpu, bundle, CC="7.5")
     assert re.search(r"(?s)not made for this version of GPU.*7\.5.*>=8\.0", str(error))
+
+
+def test_plans_are_profiled_by_what_the_device_takes_until_they_are_done(
+    bundle: Path, on_stub_driver: OnStubDriver, tmp_path: Path
+) -> None:
+    code, output = on_stub_driver(device_tasks.profile, bundle, tmp_path)
+    assert code == 0, output
+    report = json.loads((tmp_path / "p.json").read_text())
+    assert report["ceilings"]["flop_per_second"] is None
+    assert {row["graph"] for row in report["graphs"]} >= {"target", "drafter", "sampler", "decoder"}

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from mulo_engines.backend import Backend
 from mulo_engines.cost import Cost
-from mulo_engines.engine import Buffers
 from mulo_export.checkpoints.tensor_file import read_tensor_file
 from mulo_export.graphs.builder import GraphBuilder
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from mulo_tools.profile.latency import Budget, measure
+from mulo_tools.timed_calls import timed_call, timed_copy
 
 __all__ = ["Ceilings", "MatrixSize", "measure_ceilings"]
 
@@ -36,12 +40,12 @@ class Ceilings:
     Attributes:
         copy_bytes: bytes a second of a copy, read and written alike.
         read_bytes: bytes a second of the matrix that one row is multiplied with, which a step of decoding consists of.
-        flop: FLOP a second of the product of two matrices.
+        flop: FLOP a second of the product of two matrices; None where it could not be measured.
     """
 
     copy_bytes: float
     read_bytes: float
-    flop: float
+    flop: float | None
 
     @property
     def bytes(self) -> float:
@@ -50,11 +54,13 @@ class Ceilings:
 
     def limit(self, cost: Cost) -> float:
         """The least seconds that a pass of this cost takes."""
-        return cost.seconds(self.bytes, self.flop)
+        return cost.seconds(self.bytes, math.inf if self.flop is None else self.flop)
 
 
 def measure_ceilings(backend: Backend, dtype: str, size: MatrixSize) -> Ceilings:
     """Measure the machine by the best of a few runs.
+
+    A device whose backend runs nothing but compiled bundles is measured by a copy alone.
 
     Args:
         backend: runs the graphs, as it runs those of the bundle.
@@ -62,8 +68,10 @@ def measure_ceilings(backend: Backend, dtype: str, size: MatrixSize) -> Ceilings
         size: of the matrices.
 
     Raises:
-        EngineUnavailable: the backend loads only what was compiled for a bundle.
+        EngineUnavailable: the backend loads only what was compiled for a bundle, and its memory is the host's.
     """
+    if backend.on_device and not backend.loads_files:
+        return _copied_only(backend, size)
     width, itemsize = size.width, np.dtype(dtype).itemsize
     with TemporaryDirectory() as directory:
         folder = Path(directory)
@@ -80,10 +88,17 @@ def measure_ceilings(backend: Backend, dtype: str, size: MatrixSize) -> Ceilings
     )
 
 
-def _best(backend: Backend, path: Path, buffers: Buffers) -> float:
+def _copied_only(backend: Backend, size: MatrixSize) -> Ceilings:
+    moved = size.width**2 * np.dtype(np.float32).itemsize
+    with timed_copy(backend, moved) as copy:
+        rate = 2 * moved / min(measure(copy, _BUDGET).warm)
+    return Ceilings(copy_bytes=rate, read_bytes=rate, flop=None)
+
+
+def _best(backend: Backend, path: Path, buffers: Mapping[str, NDArray[Any]]) -> float:
     """Seconds of the fastest run."""
-    with backend.load_file(path, path.stem) as engine:
-        latency = measure(engine.bind(buffers).run, _BUDGET)
+    with backend.load_file(path, path.stem) as engine, timed_call(backend, engine, buffers) as call:
+        latency = measure(call, _BUDGET)
     return min(latency.warm)
 
 

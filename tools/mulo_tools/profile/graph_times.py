@@ -15,6 +15,7 @@ from mulo_engines.signature import graph_signature
 from mulo_tools.blank_buffers import blank_buffers
 from mulo_tools.profile.cases import Case, cases_of
 from mulo_tools.profile.latency import Budget, Latency, measure
+from mulo_tools.timed_calls import timed_call
 
 __all__ = ["CaseTime", "OtherRunner", "Timing", "time_graph"]
 
@@ -66,11 +67,12 @@ def time_graph(bundle: Bundle, backend: Backend, graph: str, timing: Timing) -> 
     with backend.load(bundle, graph) as engine:
         load = perf_counter() - start
         cases = cases_of(bundle.manifest, engine, timing.queries)
-        return [_time_case(bundle, engine, case, load, timing) for case in cases]
+        return [_time_case(bundle, backend, engine, case, load, timing) for case in cases]
 
 
-def _time_case(bundle: Bundle, engine: Engine, case: Case, load: float, timing: Timing) -> CaseTime:
+def _time_case(bundle: Bundle, backend: Backend, engine: Engine, case: Case, load: float, timing: Timing) -> CaseTime:
     buffers = blank_buffers(graph_signature(bundle.manifest, case.graph), case.sizes)
-    bound = measure(engine.bind(buffers).run, timing.budget)
+    with timed_call(backend, engine, buffers) as call:
+        bound = measure(call, timing.budget)
     other = None if timing.other is None else timing.other(engine, buffers, timing.budget)
     return CaseTime(case, load, bound, other, graph_cost(bundle, case.graph, case.sizes))

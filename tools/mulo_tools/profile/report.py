@@ -52,7 +52,7 @@ class CeilingRow(_Record):
 
     copy_bytes_per_second: float
     read_bytes_per_second: float
-    flop_per_second: float
+    flop_per_second: float | None
 
 
 class GraphRow(_Record):

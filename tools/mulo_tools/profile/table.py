@@ -42,7 +42,8 @@ def _ceiling_table(row: CeilingRow) -> Table:
     table = Table("ceiling of this machine", *_numbers("measured"), box=SIMPLE)
     table.add_row("copy, bytes read and written", f"{row.copy_bytes_per_second / 1e9:,.1f} GB/s")
     table.add_row("matrix times a row, bytes read", f"{row.read_bytes_per_second / 1e9:,.1f} GB/s")
-    table.add_row("matrix times a matrix", f"{row.flop_per_second / 1e9:,.1f} GFLOP/s")
+    if row.flop_per_second is not None:
+        table.add_row("matrix times a matrix", f"{row.flop_per_second / 1e9:,.1f} GFLOP/s")
     return table
 
 
