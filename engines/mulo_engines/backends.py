@@ -11,6 +11,7 @@ from mulo_engines.supported import check_python
 __all__ = ["BACKEND_NAMES", "open_backend"]
 
 BACKEND_NAMES = ("onnxruntime", "onnxruntime-cuda", "tensorrt", "tensorrt-rtx")
+"""The first runs on the host, the others on a GPU."""
 
 
 def open_backend(
