@@ -10,20 +10,18 @@ from threading import Lock
 from time import monotonic
 from typing import Self
 
-from mulo_engines.backend import Backend
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
-from mulo_engines.errors import MuloError, RequestError
+from mulo_engines.errors import MuloError
 from mulo_engines.stream import Stream
 
 from mulo_runtime.async_stream import StreamThreads
 from mulo_runtime.batch import Batch, make_batch
 from mulo_runtime.canary import check_canary, read_canary
-from mulo_runtime.capacity import lane_memory, lane_sizes
 from mulo_runtime.conditions import Condition, ConditionEncoder, Prompt
 from mulo_runtime.defaults import default_method, default_sampling
-from mulo_runtime.engine_loading import close_engines, load_engines, needed_graphs
+from mulo_runtime.engine_loading import admitted_queries, close_engines, load_engines
 from mulo_runtime.events import Event
 from mulo_runtime.guard import make_guard
 from mulo_runtime.health import Health, State, probe
@@ -126,14 +124,8 @@ class Pipeline:
         bundle = Bundle.open(Path(path), verify="full" if verify else "size")
         held = _held(bundle, methods)
         runs = open_backend(backend, threads=threads, spinning=spinning, device=device, engines=compiled)
-        queries = _admitted(runs, bundle, images, queries)
-        plan = lane_memory(bundle.manifest, held, lanes=lanes, images=images, queries=queries)
-        scratch = lanes * runs.scratch_bytes(bundle)
-        (plan.plus("scratch", scratch) if scratch else plan).require(runs.available_memory())
-        needed = lane_sizes(bundle.manifest, held, queries)
-        graphs = needed_graphs(runs, bundle.manifest, held)
-        slots = {"target": needed.target.slots, "drafter": needed.drafter.slots}
-        engines = load_engines(runs, bundle, graphs, slots)
+        queries = admitted_queries(runs, bundle, images, queries)
+        engines = load_engines(runs, bundle, held, lanes=lanes, images=images, queries=queries)
         sizes = {"lanes": lanes, "queue": queue, "images": images, "queries": queries}
         try:
             return cls(bundle, engines, methods=held, new_stream=runs.new_stream if runs.on_device else None, **sizes)
@@ -360,21 +352,6 @@ class Pipeline:
 def _held(bundle: Bundle, methods: Sequence[Method] | None) -> tuple[Method, ...]:
     """The methods that lanes are sized for."""
     return (AutoRegressive(), ZipAR(), *(methods if methods is not None else [default_method(bundle.manifest)]))
-
-
-def _admitted(backend: Backend, bundle: Bundle, images: int, queries: int) -> int:
-    """The most queries of a pass that the engines serve, up to `queries`."""
-    limits = backend.limits(bundle)
-    if limits is None:
-        return queries
-    if images > limits.images:
-        raise RequestError(
-            "the engines were compiled for fewer images",
-            found=f"{images} decoded together",
-            expected=f"at most {limits.images}",
-            fix=f"mulo-export build {bundle.path} --images {images}",
-        )
-    return min(queries, limits.queries)
 
 
 def _until(request: Request) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mulo_engines import backend
 from mulo_engines.errors import OutOfMemory
-from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR, pipeline
+from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR, engine_loading
 from mulo_runtime.capacity import drafter_slots, lane_memory, target_slots
 from pipelines import MakePipeline, request
 
@@ -54,6 +54,6 @@ def test_a_bundle_that_does_not_fit_is_refused_with_the_sum_before_anything_is_l
     shared_bundle: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backend, "available_memory", lambda: 1000)
-    monkeypatch.setattr(pipeline, "load_engines", None)
+    monkeypatch.setattr(engine_loading, "needed_graphs", None)
     with pytest.raises(OutOfMemory, match=r"(?s)target caches.*total"):
         Pipeline.open(shared_bundle())

@@ -14,17 +14,18 @@ from mulo_engines.memory import ModelBuffers
 from mulo_engines.stream import DeviceArray, Stream
 from numpy.typing import NDArray
 
-from mulo_runtime.device.block import BlockLayout, PassSize, block_layout
+from mulo_runtime.device.block import PassSize, block_layout
+from mulo_runtime.device.inputs import DeviceInputs, staged_inputs
 from mulo_runtime.device.results import Results
 from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
 from mulo_runtime.device.staging import Staging
 from mulo_runtime.device.token_log import TokenLog
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite
+from mulo_runtime.passes import HIDDEN, Ids, Passes, check_finite
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
-__all__ = ["DeviceInputs", "DevicePasses", "Transfers"]
+__all__ = ["DevicePasses", "Transfers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +43,6 @@ class Transfers:
     staging: Staging
     block: DeviceArray
     results: Results
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceInputs(PassInputs):
-    """Inputs in a block that is still to be sent.
-
-    Attributes:
-        size: of the pass.
-        staged: the block.
-        candidates, uniforms: what draws; [N, R].
-        reads: the positions in the token log of what is fed; [N, Q].
-    """
-
-    size: PassSize
-    staged: NDArray[np.uint8]
-    candidates: Ids
-    uniforms: NDArray[np.float32]
-    reads: Ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +135,7 @@ class DevicePasses(Passes[DeviceInputs]):
         staged = self.transfers.staging.take(layout.size)
         logit_rows = layout.host("logit_rows", staged)
         logit_rows[...] = first if size.rows == 1 else np.minimum(np.arange(first, first + size.rows), last)
-        return _inputs(size, layout, staged)
+        return staged_inputs(size, layout, staged)
 
     def run(self, inputs: DeviceInputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         """See `Passes.run`; reads back."""
@@ -301,20 +284,3 @@ def _host_only() -> RequestError:
 
 
 _MODEL_INPUTS = ("token_ids", "position_ids", "write_index", "logit_rows", "cond_embeds", "attn_mask")
-
-
-def _inputs(size: PassSize, layout: BlockLayout, staged: NDArray[np.uint8]) -> DeviceInputs:
-    images, halves = size.images, size.halves
-    mask = layout.host("attn_mask", staged)
-    return DeviceInputs(
-        token_ids=layout.host("token_ids", staged).reshape(2, images, size.queries)[:halves],
-        position_ids=layout.host("position_ids", staged).reshape(halves, images, -1),
-        write_index=layout.host("write_index", staged).reshape(halves, images),
-        attn_mask=mask.reshape(1 if images == 1 else halves, images, *mask.shape[2:]),
-        cond_embeds=layout.host("cond_embeds", staged),
-        size=size,
-        staged=staged,
-        candidates=layout.host("candidate_ids", staged),
-        uniforms=layout.host("uniforms", staged),
-        reads=layout.host("reads", staged),
-    )

@@ -9,7 +9,8 @@ import numpy as np
 from mulo_engines.buckets import query_bucket
 from numpy.typing import NDArray
 
-from mulo_runtime.device.passes import DeviceInputs, DevicePasses
+from mulo_runtime.device.inputs import DeviceInputs
+from mulo_runtime.device.passes import DevicePasses
 from mulo_runtime.device.pixels import DeviceGridGraph
 from mulo_runtime.model import CachedModel
 from mulo_runtime.passes import Ids, PassInputs, check_finite
