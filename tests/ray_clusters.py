@@ -12,13 +12,23 @@ import ray
 
 __all__ = ["ray_cluster", "worker_pids"]
 
+_ATTEMPTS = 3
+"""Ray gives its own processes 30 s to start, which a busy machine may need longer for."""
 _OWN = {"num_cpus": 2, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 
 
 @contextmanager
 def ray_cluster() -> Iterator[None]:
     """Connect to the cluster that RAY_ADDRESS names, or else to one that ends with the block."""
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if "RAY_ADDRESS" in os.environ else _OWN))
+    settings = {} if "RAY_ADDRESS" in os.environ else _OWN
+    for attempt in range(_ATTEMPTS):
+        try:
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, **settings)
+            break
+        except Exception:
+            ray.shutdown()
+            if attempt == _ATTEMPTS - 1:
+                raise
     try:
         yield
     finally:

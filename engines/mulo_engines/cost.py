@@ -18,8 +18,8 @@ from mulo_engines.tokenizer_cost import tokenizer_cost
 
 __all__ = ["Cost", "ModelCost", "PassSize", "graph_cost"]
 
-_HALF_BYTES = "int4"
-"""The precision whose stored bytes hold two weights each."""
+_HALF_BYTES = ("int4", "int4-tensorrt")
+"""Precisions whose stored bytes hold two weights each."""
 _LOGIT_BYTES = 4
 
 
@@ -98,13 +98,13 @@ class ModelCost:
         tensors = {
             name: tensor for path in graph.weights for name, tensor in stored_tensors(bundle.path / path).items()
         }
-        packed = 2 if manifest.precision == _HALF_BYTES else 1
+        packed = 2 if manifest.precision in _HALF_BYTES else 1
         record = manifest.drafter if role == "drafter" else manifest.target
         return cls(
             record=record,
             vocabulary=manifest.vocabulary,
-            layers=_weights([tensor for name, tensor in tensors.items() if name.startswith("layers.")], packed),
-            output=_weights([tensor for name, tensor in tensors.items() if name.startswith("output.")], packed),
+            layers=_weights({name: tensor for name, tensor in tensors.items() if name.startswith("layers.")}, packed),
+            output=_weights({name: tensor for name, tensor in tensors.items() if name.startswith("output.")}, packed),
             element=2 if record.cache_dtype in ("float16", "bfloat16") else 4,
         )
 
@@ -146,8 +146,8 @@ def graph_cost(bundle: Bundle, graph: str, sizes: Mapping[str, int]) -> Cost:
     return Cost(0, 0, 0, moved, 0)
 
 
-def _weights(tensors: list[StoredTensor], packed: int) -> tuple[int, int]:
+def _weights(tensors: Mapping[str, StoredTensor], packed: int) -> tuple[int, int]:
     """Bytes of `tensors`, and numbers in their matrices; those of type U8 hold `packed` numbers a byte."""
-    matrices = [tensor for tensor in tensors if len(tensor.shape) > 1 or tensor.dtype == "U8"]
+    matrices = [tensor for name, tensor in tensors.items() if name.endswith(".weight") and len(tensor.shape) > 1]
     numbers = sum(tensor.values * (packed if tensor.dtype == "U8" else 1) for tensor in matrices)
-    return sum(tensor.nbytes for tensor in tensors), numbers
+    return sum(tensor.nbytes for tensor in tensors.values()), numbers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from mulo_engines.bundle import NEIGHBOUR_FILE
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.codebook import neighbour_table, normalised_codebook
@@ -46,7 +46,7 @@ def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFil
     neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
     sampler_graph(neighbours, full=True).save(folder / graph_file("sampler_full"))
-    save_file({"neighbours": neighbours.astype(np.int32)}, folder / NEIGHBOUR_FILE)
+    (folder / NEIGHBOUR_FILE).write_bytes(save({"neighbours": neighbours.astype(np.int32)}))
     feed_graph(guidance=True).save(folder / graph_file("feed"))
 
 

@@ -44,7 +44,7 @@ def test_products_are_counted_per_query_per_logit_and_per_attended_slot(target: 
     assert target.cost(SIZE).flop == 2 * LINEAR * (2 * 3) + 2 * OUTPUT * 2 + attention
 
 
-@pytest.mark.parametrize("precision", [Precision.FP16, Precision.INT8])
+@pytest.mark.parametrize("precision", [Precision.FP16, Precision.INT8, Precision.INT4, Precision.INT8_TENSORRT])
 def test_the_products_of_a_narrower_bundle_are_the_same_and_its_bytes_fewer(
     tmp_path: Path, target: ModelCost, precision: Precision
 ) -> None:
