@@ -20,7 +20,7 @@ test: .venv/test.stamp
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 # The wheel, an environment that has nothing else, and beside the wheel a bill of what it brought along there.
 release: .venv/test.stamp

@@ -85,6 +85,7 @@ def test_an_image_has_a_span_with_one_for_every_phase_below_the_callers(
 def test_every_request_is_one_line_that_machines_read(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mulo_runtime.service.access"):
         answer = service.post({"seed": 1})
+        eventually(lambda: bool(caplog.records))
     line = json.loads(JsonLines().format(caplog.records[-1]))
     assert line["request"] == answer.headers["x-request-id"]
     assert (line["message"], line["path"], line["status"]) == ("request", "/v1/images/generations", 200)
