@@ -72,7 +72,7 @@ class Pipeline:
         self._engines = engines
         self._conditions = ConditionEncoder(bundle, engines)
         self._images = images
-        held = _held(bundle, methods)
+        self._held = held = tuple(dict.fromkeys(_held(bundle, methods)))
         streams = [new_stream() if new_stream else None for _ in range(lanes)]
         sizes = bundle.manifest, images, queries, held
         neighbours = read_neighbours(bundle, held)
@@ -239,19 +239,21 @@ class Pipeline:
         """Have every lane walk every branch, so that no later request meets a first time; then the pipeline is ready.
 
         Args:
-            methods: the methods to walk; none walks plain decoding, ZipAR and the bundle's MuLo-SD.
+            methods: the methods to walk; none walks those that the pipeline was opened for.
 
         Raises:
             EngineError: an engine failed; the pipeline counts as failed until it is warmed up again.
-            ParityError: images of fixed seeds are not accepted as the bundle's baseline has it; likewise.
+            ParityError: the bundle's MuLo-SD, if the pipeline was opened for it, does not accept images of fixed seeds
+                as the bundle's baseline has it; likewise.
             Busy, PipelineClosed: as they say.
         """
-        walked = methods or (AutoRegressive(), ZipAR(), self.method)
+        walked = methods or self._held
         with self._warming:
             self._state = "warming"
             try:
                 self._warm_lanes(walked)
-                if (baseline := self.bundle.manifest.canary) is not None:
+                baseline = self.bundle.manifest.canary
+                if baseline is not None and self.method in self._held:
                     check_canary(read_canary(self.generate, self.examples), baseline)
             except BaseException:
                 self._warmed("failed")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 from mulo_engines.errors import ParityError
 from mulo_engines.manifest import MANIFEST_NAME, CanaryRecord, read_manifest, write_manifest
-from mulo_runtime import Pipeline
+from mulo_runtime import AutoRegressive, Pipeline
 from mulo_runtime.canary import check_canary
 
 RunMulo = Callable[..., Result]
@@ -69,3 +69,10 @@ def test_both_numbers_may_move_by_a_tenth(share: float, mass: float, refused: bo
         return
     with pytest.raises(ParityError, match=f"{mass:.3f}"):
         check_canary(found, GOOD)
+
+
+def test_a_pipeline_that_was_not_opened_for_the_bundles_mulo_sd_becomes_ready_without_it(bundle: Path) -> None:
+    rewrite(bundle, GOOD)
+    with Pipeline.open(bundle, threads=1, methods=[AutoRegressive()]) as pipeline:
+        pipeline.warm_up()
+        assert pipeline.health().ready
