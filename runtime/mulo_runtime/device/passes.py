@@ -130,7 +130,7 @@ class DevicePasses(Passes[DeviceInputs]):
 
     def inputs(self, prefix: int, queries: int, rows: int, filled: int, first: int) -> DeviceInputs:
         """See `Passes.inputs`; every query from the first one on gets logits, so that a bucket has one form."""
-        size = self._size(self._halves, prefix, queries)
+        size = self._size(prefix, queries)
         layout, last = block_layout(size), prefix + queries - 1
         staged = self.transfers.staging.take(layout.size)
         logit_rows = layout.host("logit_rows", staged)
@@ -139,9 +139,8 @@ class DevicePasses(Passes[DeviceInputs]):
 
     def run(self, inputs: DeviceInputs, queries: int, candidates: Ids | None, uniforms: NDArray[np.float32]) -> Draws:
         """See `Passes.run`; reads back."""
-        drawn, results = self.enqueue(inputs, queries, candidates, uniforms), self.transfers.results
-        draws = Draws(results.read(drawn.tokens), results.read(drawn.probability), results.read(drawn.mass))
-        results.wait()
+        draws = self.read(self.enqueue(inputs, queries, candidates, uniforms))
+        self.transfers.results.wait()
         check_finite(self._engine.name, np.add.reduce(draws.probability, axis=None))
         return draws.part(0, uniforms.shape[1])
 
@@ -177,6 +176,11 @@ class DevicePasses(Passes[DeviceInputs]):
         self._meter.run(self._sampler.name, bound.sampler, self._images * wanted)
         self.transfers.staging.commit()
         return self._sampler.draws(inputs.size.rows)
+
+    def read(self, made: DeviceDraws) -> Draws:
+        """Fetch what a pass draws; it counts once the lane's results have been waited for."""
+        results = self.transfers.results
+        return Draws(results.read(made.tokens), results.read(made.probability), results.read(made.mass))
 
     def warm(self, prefix: int, most: int) -> None:
         """Run, on blank inputs, every form of pass that there may be.
@@ -242,10 +246,10 @@ class DevicePasses(Passes[DeviceInputs]):
         pending = self.log.pending
         return self.transfers.block.part(pending.shape, dtype=pending.dtype)
 
-    def _size(self, halves: int, prefix: int, queries: int) -> PassSize:
+    def _size(self, prefix: int, queries: int) -> PassSize:
         return PassSize(
             images=self._images,
-            halves=halves,
+            halves=self._halves,
             prefix=prefix,
             queries=queries,
             rows=queries or 1,

@@ -129,6 +129,4 @@ class DeviceStretch(Stretch):
         assert isinstance(inputs, DeviceInputs)
         made = self._passes.enqueue(inputs, queries, candidates, uniforms)
         if draws is not None:
-            results = self._passes.transfers.results
-            read = Draws(results.read(made.tokens), results.read(made.probability), results.read(made.mass))
-            self._read.append((draws, read.part(0, uniforms.shape[1])))
+            self._read.append((draws, self._passes.read(made).part(0, uniforms.shape[1])))
