@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from mulo_engines.errors import RequestError
@@ -21,11 +21,9 @@ from mulo_runtime.settings import AutoRegressive, Fallback, Method, MuloSD, ZipA
 __all__ = ["image_size", "make_requests", "require_prompts"]
 
 _SEEDS = 2**64
-_CHECKED: Mapping[str, TypeAdapter[Any]] = {
-    "ar": TypeAdapter(AutoRegressive),
-    "zipar": TypeAdapter(ZipAR),
-    "mulo-sd": TypeAdapter(MuloSD),
-}
+_METHODS: Mapping[str, type[Method]] = {"ar": AutoRegressive, "zipar": ZipAR, "mulo-sd": MuloSD}
+_CHECKED: Mapping[str, TypeAdapter[Any]] = {name: TypeAdapter(method) for name, method in _METHODS.items()}
+_SETTINGS = {name: [field.name for field in fields(method)] for name, method in _METHODS.items()}
 
 
 def make_requests(body: ImageRequest, pipeline: Pipeline, limits: Limits) -> list[Request]:
@@ -97,8 +95,8 @@ def _method(body: ImageRequest, recommended: MuloSD) -> Method:
     """The method asked for; MuLo-SD starts from what the bundle recommends."""
     name = body.method or "mulo-sd"
     given = {**(asdict(recommended) if name == "mulo-sd" else {}), **(body.settings or {})}
-    known = _CHECKED[name].json_schema().get("properties", {})
-    unknown = sorted(given.keys() - known.keys())
+    known = _SETTINGS[name]
+    unknown = sorted(given.keys() - set(known))
     if unknown:
         raise RequestError(f"{name} has no setting {unknown[0]!r}", expected=", ".join(known) or "no setting")
     try:
