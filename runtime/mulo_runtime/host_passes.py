@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.buckets import slot_bucket
+from mulo_engines.cache_tensors import cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import ModelBuffers
@@ -63,7 +64,7 @@ class HostPasses(Passes[HostInputs]):
         self._samplers, self._sampler = samplers, samplers[False]
         self._images = images
         batch, queries = 2 * images, max(buffers.queries, prefix)
-        dtype = engine.inputs["k_cache.0"].dtype
+        dtype = cache_spec(engine.inputs).dtype
         self._cache = CacheBuffers(record.layers, batch, record.heads, buffers.slots, record.head_dim, dtype)
         self._mask = np.zeros((batch if images > 1 else 1) * queries * buffers.slots, np.bool_)
         self._ids = np.zeros((3, batch * queries), np.int64)
@@ -151,7 +152,7 @@ class HostPasses(Passes[HostInputs]):
             "logit_rows": _view(self._ids[2], batch, rows),
         }
         views = self._cache.views(batch, slots)
-        outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
+        outputs = {updated_name(name): view for name, view in views.items()}
         hidden = {name: _view(buffer, batch, total, record.dim) for name, buffer in self._hidden.items()}
         call = self._engine.bind({**arrays, **views, **outputs, **hidden, "logits": self._sampler.logits(batch, rows)})
         return HostInputs(

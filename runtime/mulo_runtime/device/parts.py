@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 from mulo_engines.buckets import query_bucket
+from mulo_engines.cache_tensors import cache_spec
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineError
 from mulo_engines.manifest import Manifest, ModelRecord
@@ -132,7 +133,7 @@ class DeviceParts(LaneParts):
 
     def _block_bytes(self, record: ModelRecord, buffers: ModelBuffers) -> int:
         """Of the largest pass: the condition's, or one of as many queries as may be."""
-        dtype = self._engines["target"].inputs["k_cache.0"].dtype
+        dtype = cache_spec(self._engines["target"].inputs).dtype
         passes = [(self._prefix, 0, 1), (0, buffers.queries, buffers.queries)]
         sizes = [
             PassSize(self._images, 2, prefix, queries, rows, buffers.slots, record.dim, dtype, buffers.queries)

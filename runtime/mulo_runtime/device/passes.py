@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.buckets import query_buckets
+from mulo_engines.cache_tensors import cache_names, cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import ModelRecord
@@ -86,10 +87,9 @@ class DevicePasses(Passes[DeviceInputs]):
         self._engine, self._record, self._buffers = engine, record, buffers
         self._images, self._sampler, self._meter = images, sampler, meter
         self._scalars = Scalars(transfers.stream)
-        self._dtype = engine.inputs["k_cache.0"].dtype
+        self._dtype = cache_spec(engine.inputs).dtype
         size = 2 * images * record.heads * buffers.slots * record.head_dim
-        names = [f"{kind}_cache.{layer}" for layer in range(record.layers) for kind in "kv"]
-        self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in names}
+        self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in cache_names(record.layers)}
         # A target with a head tells hidden states, which nobody reads here.
         told = HIDDEN & engine.outputs.keys()
         states = 2 * images * max(buffers.queries, prefix) * record.dim
@@ -268,7 +268,7 @@ class DevicePasses(Passes[DeviceInputs]):
         layout, block, batch = block_layout(size), self.transfers.block, size.halves * size.images
         shape = (batch, self._record.heads, size.slots, self._record.head_dim)
         caches = {name: cache.part(shape) for name, cache in self._caches.items()}
-        updated = {name.replace("_cache.", "_cache_out."): cache for name, cache in caches.items()}
+        updated = {updated_name(name): cache for name, cache in caches.items()}
         inputs = {name: layout.device(name, block) for name in _MODEL_INPUTS}
         inputs["token_ids"] = inputs["token_ids"].part((batch, size.queries))
         states = (batch, size.prefix + size.queries, size.dim)
