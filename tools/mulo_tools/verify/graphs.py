@@ -82,7 +82,7 @@ def _run(side: Side, graph: str, steps: Sequence[Step]) -> Iterator[Outputs]:
         outputs = side.run(graph, {**inputs, "attn_mask": mask, **caches})
         caches = {name: outputs[updated_name(name)] for name in caches}
         filled = places[-1] + 1
-        yield {name: array if name == "logits" else array[:, :, :filled] for name, array in outputs.items()}
+        yield {**outputs, **{updated_name(name): cache[:, :, :filled] for name, cache in caches.items()}}
 
 
 def _slots(side: Side, graph: str) -> int:
