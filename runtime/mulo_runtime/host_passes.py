@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mulo_runtime.cache import CacheBuffers
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite
+from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite, pass_buckets
 from mulo_runtime.sampler import Draws, Sampler
 from mulo_runtime.settings import Sampling
 
@@ -62,7 +62,8 @@ class HostPasses(Passes[HostInputs]):
         self.capacity = buffers.slots
         self._engine, self._record, self._meter = engine, record, meter
         self._samplers, self._sampler = samplers, samplers[False]
-        self._images = images
+        self._images, self._prefix = images, prefix
+        self._buckets = pass_buckets(record, buffers)
         batch, queries = 2 * images, max(buffers.queries, prefix)
         dtype = cache_spec(engine.inputs).dtype
         self._cache = CacheBuffers(record.layers, batch, record.heads, buffers.slots, record.head_dim, dtype)
@@ -138,6 +139,21 @@ class HostPasses(Passes[HostInputs]):
     def extend(self, inputs: HostInputs, queries: int) -> None:
         """See `Passes.extend`."""
         self._meter.run(self._engine.name, inputs.call, queries)
+
+    def warm(self) -> None:
+        """See `Passes.warm`; over as short a cache as there may be."""
+        self.tell_distributions(False)
+        for halves in (1, 2):
+            self.restart(halves)
+            self._run_blank(self._prefix, 0)
+            for queries in self._buckets:
+                self._run_blank(0, queries)
+
+    def _run_blank(self, prefix: int, queries: int) -> None:
+        rows = queries or 1
+        inputs = self.inputs(prefix, queries, rows, prefix + queries, 0)
+        inputs.blank()
+        self.run(inputs, 0, None, np.zeros((self._images, rows), np.float32))
 
     def _bind(self, halves: int, prefix: int, queries: int, rows: int, slots: int) -> HostInputs:
         images, record = self._images, self._record

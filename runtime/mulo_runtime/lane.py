@@ -143,14 +143,13 @@ class Lane:
 
     @contextmanager
     def warming(self) -> Iterator[None]:
-        """While it lasts, every size of pass that the lane meets is made ready to run at its fastest."""
+        """While it lasts, whatever runs on a device is made ready to run at its fastest from then on."""
         if self._stream is None:
             yield
             return
         self._stream.attach()
         self._stream.warming = True
         try:
-            self._parts.warm([self.target, self.drafter])
             yield
         finally:
             self._stream.warming = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from mulo_engines.engine import Engine
@@ -43,10 +43,6 @@ class LaneParts(ABC):
         self, model: CachedModel, tokens: Ids, uniforms: NDArray[np.float32], guard: Callable[[], None]
     ) -> Stretch:
         """A stretch of one of the models."""
-
-    @abstractmethod
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """Run every form of pass of `models` once, where the next time may be faster."""
 
     @abstractmethod
     def drain(self) -> None:
@@ -105,9 +101,6 @@ class HostParts(LaneParts):
     ) -> Stretch:
         """See `LaneParts.stretch`."""
         return HostStretch(model, tokens, uniforms, guard)
-
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """See `LaneParts.warm`; on the host, any pass readies the others."""
 
     def drain(self) -> None:
         """See `LaneParts.drain`; every run has ended when it returns."""

@@ -8,13 +8,16 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from mulo_engines.buckets import query_bucket, query_buckets
 from mulo_engines.errors import NonFiniteError
+from mulo_engines.manifest import ModelRecord
+from mulo_engines.memory import ModelBuffers
 from numpy.typing import NDArray
 
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
-__all__ = ["HIDDEN", "Ids", "PassInputs", "Passes", "check_finite"]
+__all__ = ["HIDDEN", "Ids", "PassInputs", "Passes", "check_finite", "pass_buckets"]
 
 Ids = NDArray[np.int64]
 
@@ -39,6 +42,12 @@ class PassInputs:
     write_index: Ids
     attn_mask: NDArray[np.bool_]
     cond_embeds: NDArray[Any]
+
+    def blank(self) -> None:
+        """Write what any pass may read: its queries are token 0 at position 0, and see every slot."""
+        for array in (self.token_ids, self.position_ids, self.write_index, self.cond_embeds):
+            array.fill(0)
+        self.attn_mask.fill(True)
 
 
 _Inputs = TypeVar("_Inputs", bound=PassInputs)
@@ -119,6 +128,19 @@ class Passes(ABC, Generic[_Inputs]):
     @abstractmethod
     def extend(self, inputs: _Inputs, queries: int) -> None:
         """Run a pass for the keys that it leaves alone."""
+
+    @abstractmethod
+    def warm(self) -> None:
+        """Run, on blank inputs, a pass of every size that there may be; what the cache holds is lost.
+
+        Raises:
+            EngineError: the engine fails, or its logits are not finite.
+        """
+
+
+def pass_buckets(record: ModelRecord, buffers: ModelBuffers) -> list[int]:
+    """Q of every size of pass behind the condition's: what the buffers hold, and at most an image."""
+    return query_buckets(min(buffers.queries, query_bucket(record.rows * record.cols)))
 
 
 def check_finite(model: str, probability: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import numpy as np
@@ -111,14 +111,6 @@ class DeviceParts(LaneParts):
         """See `LaneParts.stretch`."""
         assert isinstance(model.passes, DevicePasses)
         return DeviceStretch(model, tokens, uniforms, guard, model.passes)
-
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """See `LaneParts.warm`."""
-        for model in models:
-            record, buffers = self._models[model.name]
-            assert isinstance(model.passes, DevicePasses)
-            model.passes.warm(self._prefix, min(buffers.queries, query_bucket(record.rows * record.cols)))
-        self._transfers.results.wait()
 
     def drain(self) -> None:
         """See `LaneParts.drain`."""

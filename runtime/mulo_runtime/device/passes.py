@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from mulo_engines.buckets import query_buckets
 from mulo_engines.cache_tensors import cache_names, cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import RequestError
@@ -22,7 +21,7 @@ from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
 from mulo_runtime.device.staging import Staging
 from mulo_runtime.device.token_log import TokenLog
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import HIDDEN, Ids, Passes, check_finite
+from mulo_runtime.passes import HIDDEN, Ids, Passes, check_finite, pass_buckets
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
@@ -85,7 +84,7 @@ class DevicePasses(Passes[DeviceInputs]):
     ) -> None:
         self.capacity, self.log, self.transfers = buffers.slots, log, transfers
         self._engine, self._record, self._buffers = engine, record, buffers
-        self._images, self._sampler, self._meter = images, sampler, meter
+        self._images, self._prefix, self._sampler, self._meter = images, prefix, sampler, meter
         self._scalars = Scalars(transfers.stream)
         self._dtype = cache_spec(engine.inputs).dtype
         size = 2 * images * record.heads * buffers.slots * record.head_dim
@@ -182,30 +181,25 @@ class DevicePasses(Passes[DeviceInputs]):
         results = self.transfers.results
         return Draws(results.read(made.tokens), results.read(made.probability), results.read(made.mass))
 
-    def warm(self, prefix: int, most: int) -> None:
-        """Run, on blank inputs, every form of pass that there may be.
-
-        Args:
-            prefix: P.
-            most: the most queries of a pass.
-        """
-        buckets = query_buckets(most)
+    def warm(self) -> None:
+        """See `Passes.warm`; with the writing and reading of tokens that comes before each."""
+        buckets = pass_buckets(self._record, self._buffers)
         for halves in (1, 2):
             self.restart(halves)
             self.log.restart()
-            self._run_blank(prefix, 0, from_log=False)
+            self._run_blank(self._prefix, 0, from_log=False)
             for queries, others in zip(buckets, [*buckets[1:], buckets[0]], strict=True):
                 # Twice, for there are two logs in turn.
                 for drawn in (queries, others, queries, others):
                     self.log.pending = np.full((self._images, drawn), self.log.spare, np.int64)
                     self._run_blank(0, queries, from_log=True)
         self.zero()
+        self.transfers.results.wait()
 
     def _run_blank(self, prefix: int, queries: int, *, from_log: bool) -> None:
         inputs = self.inputs(prefix, queries, 1, 0, 0)
-        for array in (inputs.token_ids, inputs.position_ids, inputs.write_index, inputs.cond_embeds, inputs.reads):
-            array.fill(0)
-        inputs.attn_mask.fill(True)
+        inputs.blank()
+        inputs.reads.fill(0)
         uniforms = np.zeros((self._images, inputs.size.rows), np.float32)
         self.enqueue(inputs, 0, None, uniforms, from_log=from_log)
 
