@@ -38,14 +38,9 @@ _TOKEN_BYTES = 8 + 4 + 4
 
 
 class DeviceParts(LaneParts):
-    """Parts whose engines run on a device.
+    """Parts whose engines run on a device; see `LaneParts` for further arguments.
 
     Args:
-        engines: every graph by name.
-        manifest: sizes.
-        sizes: of the lane's buffers.
-        images: N.
-        meter: where runs are booked.
         stream: the lane's.
     """
 
@@ -58,12 +53,8 @@ class DeviceParts(LaneParts):
         meter: Meter,
         stream: Stream,
     ) -> None:
-        self._engines, self._images, self._meter, self._stream = engines, images, meter, stream
-        self._prefix = manifest.condition.length
-        self._models: dict[str, tuple[ModelRecord, ModelBuffers]] = {
-            "drafter": (manifest.drafter, sizes.drafter),
-            "target": (manifest.target, sizes.target),
-        }
+        super().__init__(engines, manifest, sizes, images, meter)
+        self._stream = stream
         self._sampler = DeviceSampler(
             engines["sampler"], stream, images, query_bucket(sizes.target.queries), manifest.vocabulary
         )
