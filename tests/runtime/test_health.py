@@ -83,6 +83,14 @@ def test_a_pipeline_that_is_drained_while_it_warms_up_does_not_become_ready(
     assert pipeline.health().state == "closed"
 
 
+def test_a_closed_pipeline_cannot_be_warmed_up_and_stays_closed(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    pipeline.close()
+    with pytest.raises(PipelineClosed):
+        pipeline.warm_up()
+    assert pipeline.state == "closed"
+
+
 def test_a_warm_up_that_finds_the_queue_full_leaves_no_place_taken(open_pipeline: MakePipeline) -> None:
     pipeline = open_pipeline(lanes=2, queue=0)
     stream = pipeline.stream(request(0, MULO))
