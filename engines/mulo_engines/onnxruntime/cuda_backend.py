@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from mulo_engines.backend import refuse_bfloat16
 from mulo_engines.bundle import Bundle
 from mulo_engines.cuda.backend import CudaBackend
 from mulo_engines.engine import Engine
+from mulo_engines.onnxruntime.backend import refuse_bfloat16
 from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_provider
 from mulo_engines.onnxruntime.engine import VERSION
 from mulo_engines.stream import Stream
