@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.buckets import slot_bucket
+from mulo_engines.cache_slots import pass_buckets
 from mulo_engines.cache_tensors import cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.manifest import ModelRecord
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from mulo_runtime.cache import CacheBuffers
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite, pass_buckets
+from mulo_runtime.passes import HIDDEN, Ids, Passes, PassInputs, check_finite
 from mulo_runtime.sampler import Draws, Sampler
 from mulo_runtime.settings import Sampling
 

@@ -8,16 +8,13 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from mulo_engines.buckets import query_bucket, query_buckets
 from mulo_engines.errors import NonFiniteError
-from mulo_engines.manifest import ModelRecord
-from mulo_engines.memory import ModelBuffers
 from numpy.typing import NDArray
 
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
-__all__ = ["HIDDEN", "Ids", "PassInputs", "Passes", "check_finite", "pass_buckets"]
+__all__ = ["HIDDEN", "Ids", "PassInputs", "Passes", "check_finite"]
 
 Ids = NDArray[np.int64]
 
@@ -136,11 +133,6 @@ class Passes(ABC, Generic[_Inputs]):
         Raises:
             EngineError: the engine fails, or its logits are not finite.
         """
-
-
-def pass_buckets(record: ModelRecord, buffers: ModelBuffers) -> list[int]:
-    """Q of every size of pass behind the condition's: what the buffers hold, and at most an image."""
-    return query_buckets(min(buffers.queries, query_bucket(record.rows * record.cols)))
 
 
 def check_finite(model: str, probability: float) -> None:

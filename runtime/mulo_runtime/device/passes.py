@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_slots import pass_buckets
 from mulo_engines.cache_tensors import cache_names, cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import RequestError
@@ -21,7 +22,7 @@ from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
 from mulo_runtime.device.staging import Staging
 from mulo_runtime.device.token_log import TokenLog
 from mulo_runtime.meter import Meter
-from mulo_runtime.passes import HIDDEN, Ids, Passes, check_finite, pass_buckets
+from mulo_runtime.passes import HIDDEN, Ids, Passes, check_finite
 from mulo_runtime.sampler import Draws
 from mulo_runtime.settings import Sampling
 
