@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import tensorrt_rtx
 from mulo_engines.bundle import Bundle, describe_file
+from mulo_engines.cache_tensors import cache_pairs
 from mulo_engines.cuda.gpu import detect_gpu
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
-from mulo_engines.signature import Signature, graph_signature
+from mulo_engines.signature import graph_signature
 from mulo_engines.tensorrt.engine_set import engines_root, set_folder
 from mulo_engines.tensorrt.profiles import Profile, graph_profiles, input_shapes, sizes_of_plans, static_sizes
 from mulo_engines.tensorrt.record import EngineRecord, EngineSetRecord, GpuRecord, ProfileRecord, write_record
@@ -49,7 +50,7 @@ def write_plans(bundle: Bundle, options: CompileOptions) -> Path:
                     plan=describe_file(folder, plan),
                     slots=slots,
                     profiles=tuple(ProfileRecord(name=profile.name, sizes=dict(profile.sizes)) for profile in profiles),
-                    in_place=in_place(graph_signature(bundle.manifest, graph.name)),
+                    in_place=cache_pairs(graph_signature(bundle.manifest, graph.name).inputs),
                     attention="none",
                     activation_bytes=SCRATCH,
                     build_seconds=1.0,
@@ -67,12 +68,6 @@ def write_plans(bundle: Bundle, options: CompileOptions) -> Path:
     )
     write_record(record, folder)
     return folder
-
-
-def in_place(signature: Signature) -> dict[str, str]:
-    """What a builder updates in place: the caches."""
-    names = [spec.name for spec in signature.inputs if "_cache." in spec.name]
-    return {name: name.replace("_cache.", "_cache_out.") for name in names}
 
 
 class PlanLibrary:
@@ -119,7 +114,7 @@ class CudaEngine:
         self.name, self.slots = name, slots
         self.inputs = {spec.name: spec for spec in signature.inputs}
         self.specs = self.inputs | {spec.name: spec for spec in signature.outputs}
-        self.aliases = {output: source for source, output in in_place(signature).items()}
+        self.aliases = {output: source for source, output in cache_pairs(signature.inputs).items()}
         self._profiles = record.profiles
         self.num_io_tensors, self.num_optimization_profiles = len(self.specs), len(record.profiles)
         self.graph = OnnxRuntimeEngine.load(bundle.graph(name), name=name, threads=1)

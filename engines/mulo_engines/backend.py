@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from mulo_engines.bundle import Bundle
@@ -16,9 +15,8 @@ from mulo_engines.layer_time import LayerTime
 from mulo_engines.memory import available_memory
 from mulo_engines.signature import check_signature, graph_signature
 from mulo_engines.stream import Stream
-from mulo_engines.supported import check_version
 
-__all__ = ["Backend", "Limits", "OnnxRuntimeBackend", "refuse_bfloat16"]
+__all__ = ["Backend", "Limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,57 +112,3 @@ class Backend(ABC):
     @abstractmethod
     def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
         """Load `graph`, whatever its inputs and outputs; see `load`."""
-
-
-class OnnxRuntimeBackend(Backend):
-    """ONNX Runtime on the CPU.
-
-    Args:
-        threads: how many threads one call uses; 0 means all cores.
-        spinning: whether idle threads wait actively, which is faster unless the cores are shared.
-
-    Raises:
-        EngineUnavailable: ONNX Runtime is not installed.
-        UnsupportedVersion: mulo is not made for its version.
-    """
-
-    loads_files: ClassVar[bool] = True
-
-    def __init__(self, threads: int = 0, *, spinning: bool = True) -> None:
-        from mulo_engines.onnxruntime.engine import VERSION, OnnxRuntimeEngine
-
-        check_version("onnxruntime", VERSION)
-        self._engine_class, self._threads, self._spinning = OnnxRuntimeEngine, threads, spinning
-
-    def load_file(self, path: Path, name: str) -> Engine:
-        """See `Backend.load_file`."""
-        return self._engine_class.load(path, name=name, threads=self._threads, spinning=self._spinning)
-
-    def layer_times(self, bundle: Bundle, graph: str, exercise: Callable[[Engine], None]) -> list[LayerTime]:
-        """See `Backend.layer_times`."""
-        from mulo_engines.onnxruntime.trace import read_layer_times
-
-        with TemporaryDirectory() as folder:
-            trace, path = Path(folder, "trace"), bundle.graph(graph)
-            with self._engine_class.load(path, name=graph, threads=self._threads, trace=trace) as engine:
-                exercise(engine)
-                return read_layer_times(engine.end_trace())
-
-    def _load(self, bundle: Bundle, graph: str, slots: int) -> Engine:
-        refuse_bfloat16(bundle, "on the CPU, whose kernels do not compute in bfloat16")
-        return self.load_file(bundle.graph(graph), graph)
-
-
-def refuse_bfloat16(bundle: Bundle, where: str) -> None:
-    """Refuse a bundle that computes in bfloat16.
-
-    Raises:
-        EngineMismatch: it does.
-    """
-    if "bfloat16" in (bundle.manifest.drafter.cache_dtype, bundle.manifest.target.cache_dtype):
-        raise EngineMismatch(
-            f"{bundle.path}: the bundle cannot run {where}",
-            found=f"precision {bundle.manifest.precision}",
-            expected="any other precision",
-            fix="export it again with another --precision, or run it by TensorRT",
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mulo_engines.backend import Backend, OnnxRuntimeBackend
+from mulo_engines.backend import Backend
 from mulo_engines.errors import EngineUnavailable
 from mulo_engines.supported import check_python
 
@@ -34,6 +34,8 @@ def open_backend(
     if name not in BACKEND_NAMES:
         raise EngineUnavailable("there is no such backend", found=name, expected=", ".join(BACKEND_NAMES))
     if name == "onnxruntime":
+        from mulo_engines.onnxruntime.backend import OnnxRuntimeBackend
+
         return OnnxRuntimeBackend(threads, spinning=spinning)
     if name == "onnxruntime-cuda":
         from mulo_engines.onnxruntime.cuda_backend import OnnxRuntimeCudaBackend

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mulo_engines.buckets import query_bucket
-from mulo_engines.manifest import Manifest
+from mulo_engines.buckets import query_bucket, query_buckets
+from mulo_engines.manifest import Manifest, ModelRecord
 from mulo_engines.memory import ModelBuffers
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "SlotSwitches",
     "drafter_slots",
     "model_buffers",
+    "pass_buckets",
     "recommended_buffers",
     "target_slots",
 ]
@@ -101,6 +102,14 @@ def model_buffers(prefix: int, slots: int, queries: int) -> ModelBuffers:
     largest = query_bucket(queries)
     filled = prefix + slots + largest
     return ModelBuffers(slots=-(-filled // SLOT_ALIGNMENT) * SLOT_ALIGNMENT, queries=largest)
+
+
+def pass_buckets(model: ModelRecord, buffers: ModelBuffers) -> list[int]:
+    """Q of every size of pass behind the condition's.
+
+    No pass feeds more than the model's image, however many queries its lane has room for.
+    """
+    return query_buckets(min(buffers.queries, model.rows * model.cols))
 
 
 def recommended_buffers(manifest: Manifest, queries: int) -> tuple[ModelBuffers, ModelBuffers]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mulo_engines.cache_tensors import cache_pairs
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import OutOfMemory
 from mulo_engines.manifest import Manifest
@@ -134,7 +135,8 @@ def _model_bytes(manifest: Manifest, role: str, images: int, buffers: ModelBuffe
     prefix, batch = manifest.condition.length, 2 * images
     sizes = {"B": batch, "C": prefix, "Q": buffers.queries, "T": max(prefix, buffers.queries), "S": buffers.slots}
     sizes |= {"R": buffers.queries, "M": batch if images > 1 else 1}
-    caches = [spec for spec in inputs if "_cache." in spec.name]
+    held = cache_pairs(inputs)
+    caches = [spec for spec in inputs if spec.name in held]
     hidden = [spec for spec in outputs if spec.name == "hidden"]
     return tensor_bytes(caches, sizes), tensor_bytes([*hidden, *(set(inputs) - set(caches))], sizes)
 

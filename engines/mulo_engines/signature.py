@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from mulo_engines.cache_tensors import cache_names, updated_name
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import EngineMismatch
 from mulo_engines.manifest import ConditionRecord, Manifest, ModelRecord
@@ -94,7 +95,7 @@ def _tensor(name: str, dtype: str, *shape: int | str) -> TensorSpec:
 
 
 def _transformer(model: ModelRecord, vocabulary: int) -> Signature:
-    names = [f"{kind}_cache{{}}.{layer}" for layer in range(model.layers) for kind in "kv"]
+    caches = cache_names(model.layers)
     shape = ("B", model.heads, "S", model.head_dim)
     inputs = (
         _tensor("cond_embeds", model.cache_dtype, "B", "C", model.dim),
@@ -103,10 +104,10 @@ def _transformer(model: ModelRecord, vocabulary: int) -> Signature:
         _tensor("write_index", "int64", "B"),
         _tensor("attn_mask", "bool", "M", 1, "T", "S"),
         _tensor("logit_rows", "int64", "B", "R"),
-        *(_tensor(name.format(""), model.cache_dtype, *shape) for name in names),
+        *(_tensor(name, model.cache_dtype, *shape) for name in caches),
     )
-    caches = (_tensor(name.format("_out"), model.cache_dtype, *shape) for name in names)
-    return Signature(inputs, (_tensor("logits", "float32", "B", "R", vocabulary), *caches))
+    updated = (_tensor(updated_name(name), model.cache_dtype, *shape) for name in caches)
+    return Signature(inputs, (_tensor("logits", "float32", "B", "R", vocabulary), *updated))
 
 
 def _target(manifest: Manifest) -> Signature:

@@ -3,7 +3,7 @@
 from mulo_runtime import Pipeline, Prompt, Request
 
 with Pipeline.open("build/reference-r4") as pipeline:
-result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
+    result = pipeline.generate(Request(Prompt("a red circle on dark"), seed=7))
 """
 
 from mulo_runtime.conditions import ClassId, Condition, Prompt, TaTokCodes, TextFeatures

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_tensors import cache_names
 from numpy.typing import NDArray
 
 __all__ = ["CacheBuffers"]
@@ -28,8 +29,7 @@ class CacheBuffers:
 
     def __init__(self, layers: int, batch: int, heads: int, slots: int, head_dim: int, dtype: np.dtype[Any]) -> None:
         size = batch * heads * slots * head_dim
-        names = [f"{kind}_cache.{layer}" for layer in range(layers) for kind in "kv"]
-        self._buffers: Mapping[str, NDArray[Any]] = {name: np.zeros(size, dtype) for name in names}
+        self._buffers: Mapping[str, NDArray[Any]] = {name: np.zeros(size, dtype) for name in cache_names(layers)}
         self._heads, self._head_dim = heads, head_dim
         self._slots = 0
 

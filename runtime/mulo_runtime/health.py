@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
+from mulo_engines.errors import MuloError
 
 from mulo_runtime.conditions import ConditionEncoder
 from mulo_runtime.lane import Lane
-from mulo_runtime.lane_pool import Load
+from mulo_runtime.lane_pool import LanePool, Load
+from mulo_runtime.readiness import State
 from mulo_runtime.settings import AutoRegressive, Sampling
 
-__all__ = ["Health", "State", "probe"]
-
-State = Literal["cold", "warming", "ready", "failed", "closed"]
-"""Opened; walking its branches; warm; a branch failed; serving nothing new."""
+__all__ = ["Health", "examine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,24 @@ class Health:
         return self.live and self.state == "ready"
 
 
-def probe(lane: Lane, conditions: ConditionEncoder, sampling: Sampling) -> float:
+def examine(state: State, pool: LanePool, conditions: ConditionEncoder, sampling: Sampling, silence: float) -> Health:
+    """See `Pipeline.health`."""
+    seconds, fault = None, None
+    try:
+        with pool.spare() as lane:
+            if lane is not None:
+                seconds = _step(lane, conditions, sampling)
+    except MuloError as error:
+        fault = str(error)
+    load, failure = pool.load(), pool.failure
+    if failure is not None:
+        fault = str(failure)
+    if load.silence is not None and load.silence > silence:
+        fault = f"a lane has been at work for {load.silence:.0f} s without a pass"
+    return Health(state, load, seconds, fault)
+
+
+def _step(lane: Lane, conditions: ConditionEncoder, sampling: Sampling) -> float:
     """Have the target read a condition and draw a token.
 
     Returns:

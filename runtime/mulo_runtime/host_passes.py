@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.buckets import slot_bucket
+from mulo_engines.cache_slots import pass_buckets
+from mulo_engines.cache_tensors import cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.manifest import ModelRecord
 from mulo_engines.memory import ModelBuffers
@@ -61,9 +63,10 @@ class HostPasses(Passes[HostInputs]):
         self.capacity = buffers.slots
         self._engine, self._record, self._meter = engine, record, meter
         self._samplers, self._sampler = samplers, samplers[False]
-        self._images = images
+        self._images, self._prefix = images, prefix
+        self._buckets = pass_buckets(record, buffers)
         batch, queries = 2 * images, max(buffers.queries, prefix)
-        dtype = engine.inputs["k_cache.0"].dtype
+        dtype = cache_spec(engine.inputs).dtype
         self._cache = CacheBuffers(record.layers, batch, record.heads, buffers.slots, record.head_dim, dtype)
         self._mask = np.zeros((batch if images > 1 else 1) * queries * buffers.slots, np.bool_)
         self._ids = np.zeros((3, batch * queries), np.int64)
@@ -138,6 +141,21 @@ class HostPasses(Passes[HostInputs]):
         """See `Passes.extend`."""
         self._meter.run(self._engine.name, inputs.call, queries)
 
+    def warm(self) -> None:
+        """See `Passes.warm`; over as short a cache as there may be."""
+        self.tell_distributions(False)
+        for halves in (1, 2):
+            self.restart(halves)
+            self._run_blank(self._prefix, 0)
+            for queries in self._buckets:
+                self._run_blank(0, queries)
+
+    def _run_blank(self, prefix: int, queries: int) -> None:
+        rows = queries or 1
+        inputs = self.inputs(prefix, queries, rows, prefix + queries, 0)
+        inputs.blank()
+        self.run(inputs, 0, None, np.zeros((self._images, rows), np.float32))
+
     def _bind(self, halves: int, prefix: int, queries: int, rows: int, slots: int) -> HostInputs:
         images, record = self._images, self._record
         batch, total = halves * images, prefix + queries
@@ -151,7 +169,7 @@ class HostPasses(Passes[HostInputs]):
             "logit_rows": _view(self._ids[2], batch, rows),
         }
         views = self._cache.views(batch, slots)
-        outputs = {name.replace("_cache.", "_cache_out."): view for name, view in views.items()}
+        outputs = {updated_name(name): view for name, view in views.items()}
         hidden = {name: _view(buffer, batch, total, record.dim) for name, buffer in self._hidden.items()}
         call = self._engine.bind({**arrays, **views, **outputs, **hidden, "logits": self._sampler.logits(batch, rows)})
         return HostInputs(

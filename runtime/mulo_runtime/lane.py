@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_tensors import cache_spec
 from mulo_engines.engine import Engine
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
@@ -75,7 +76,7 @@ class Lane:
         self.ratio = manifest.ratio
         self.grid = manifest.target.rows, manifest.target.cols
         self.draft_grid = manifest.drafter.rows, manifest.drafter.cols
-        lengths = {name: engines[name].inputs["k_cache.0"].shape[2] for name in ("target", "drafter")}
+        lengths = {name: cache_spec(engines[name].inputs).shape[2] for name in ("target", "drafter")}
         self._sizes = sizes = lane_sizes(manifest, methods, queries).with_slots(lengths)
         self.queries = sizes.queries
         self.images = images
@@ -142,14 +143,13 @@ class Lane:
 
     @contextmanager
     def warming(self) -> Iterator[None]:
-        """While it lasts, every size of pass that the lane meets is made ready to run at its fastest."""
+        """While it lasts, whatever runs on a device is made ready to run at its fastest from then on."""
         if self._stream is None:
             yield
             return
         self._stream.attach()
         self._stream.warming = True
         try:
-            self._parts.warm([self.target, self.drafter])
             yield
         finally:
             self._stream.warming = False

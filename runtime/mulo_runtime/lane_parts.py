@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from mulo_engines.engine import Engine
@@ -24,7 +24,25 @@ __all__ = ["HostParts", "LaneParts"]
 
 
 class LaneParts(ABC):
-    """Makes the parts of one lane, which share buffers where they never run at the same time."""
+    """Makes the parts of one lane, which share buffers where they never run at the same time.
+
+    Args:
+        engines: every graph by name.
+        manifest: sizes.
+        sizes: of the lane's buffers.
+        images: N.
+        meter: where runs are booked.
+    """
+
+    def __init__(
+        self, engines: Mapping[str, Engine], manifest: Manifest, sizes: LaneSizes, images: int, meter: Meter
+    ) -> None:
+        self._engines, self._images, self._meter = engines, images, meter
+        self._prefix = manifest.condition.length
+        self._models: dict[str, tuple[ModelRecord, ModelBuffers]] = {
+            "drafter": (manifest.drafter, sizes.drafter),
+            "target": (manifest.target, sizes.target),
+        }
 
     @abstractmethod
     def model(self, name: str) -> CachedModel:
@@ -45,10 +63,6 @@ class LaneParts(ABC):
         """A stretch of one of the models."""
 
     @abstractmethod
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """Run every form of pass of `models` once, where the next time may be faster."""
-
-    @abstractmethod
     def drain(self) -> None:
         """Wait for whatever is still running."""
 
@@ -59,25 +73,12 @@ class LaneParts(ABC):
 
 
 class HostParts(LaneParts):
-    """Parts whose engines run on the host.
-
-    Args:
-        engines: every graph by name.
-        manifest: sizes.
-        sizes: of the lane's buffers.
-        images: N.
-        meter: where runs are booked.
-    """
+    """Parts whose engines run on the host; see `LaneParts` for arguments."""
 
     def __init__(
         self, engines: Mapping[str, Engine], manifest: Manifest, sizes: LaneSizes, images: int, meter: Meter
     ) -> None:
-        self._engines, self._images, self._meter = engines, images, meter
-        self._prefix = manifest.condition.length
-        self._models: dict[str, tuple[ModelRecord, ModelBuffers]] = {
-            "drafter": (manifest.drafter, sizes.drafter),
-            "target": (manifest.target, sizes.target),
-        }
+        super().__init__(engines, manifest, sizes, images, meter)
         if sizes.eagle and manifest.eagle is not None:
             self._models["eagle"] = manifest.eagle, sizes.target
         self._buffers = SamplerBuffers(images, sizes.target.queries, manifest.vocabulary, sizes.distributions)
@@ -105,9 +106,6 @@ class HostParts(LaneParts):
     ) -> Stretch:
         """See `LaneParts.stretch`."""
         return HostStretch(model, tokens, uniforms, guard)
-
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """See `LaneParts.warm`; on the host, any pass readies the others."""
 
     def drain(self) -> None:
         """See `LaneParts.drain`; every run has ended when it returns."""

@@ -40,6 +40,12 @@ class PassInputs:
     attn_mask: NDArray[np.bool_]
     cond_embeds: NDArray[Any]
 
+    def blank(self) -> None:
+        """Write what any pass may read: its queries are token 0 at position 0, and see every slot."""
+        for array in (self.token_ids, self.position_ids, self.write_index, self.cond_embeds):
+            array.fill(0)
+        self.attn_mask.fill(True)
+
 
 _Inputs = TypeVar("_Inputs", bound=PassInputs)
 
@@ -119,6 +125,14 @@ class Passes(ABC, Generic[_Inputs]):
     @abstractmethod
     def extend(self, inputs: _Inputs, queries: int) -> None:
         """Run a pass for the keys that it leaves alone."""
+
+    @abstractmethod
+    def warm(self) -> None:
+        """Run, on blank inputs, a pass of every size that there may be; what the cache holds is lost.
+
+        Raises:
+            EngineError: the engine fails, or its logits are not finite.
+        """
 
 
 def check_finite(model: str, probability: float) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, aclosing, contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from threading import Event as Signal
-from threading import Lock
 from time import monotonic
 from typing import Self
 
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
 from mulo_engines.engine import Engine
-from mulo_engines.errors import MuloError
 from mulo_engines.stream import Stream
 
 from mulo_runtime.async_stream import StreamThreads
@@ -24,16 +22,17 @@ from mulo_runtime.defaults import default_method, default_sampling
 from mulo_runtime.engine_loading import admitted_queries, close_engines, load_engines
 from mulo_runtime.events import Event
 from mulo_runtime.guard import make_guard
-from mulo_runtime.health import Health, State, probe
+from mulo_runtime.health import Health, examine
 from mulo_runtime.lane import Lane
 from mulo_runtime.lane_pool import LanePool, Load, Ticket
 from mulo_runtime.meter import Pass
 from mulo_runtime.neighbours import read_neighbours
 from mulo_runtime.previews import PreviewBudget, preview
+from mulo_runtime.readiness import Readiness, State
 from mulo_runtime.request import Done, Request, Result, StreamEvent
 from mulo_runtime.run import Run
 from mulo_runtime.settings import AutoRegressive, Method, ZipAR
-from mulo_runtime.warm_up import warm_lane
+from mulo_runtime.warm_up import warm_lanes
 
 __all__ = ["Pipeline"]
 
@@ -79,8 +78,7 @@ class Pipeline:
         self._lanes = [Lane(engines, *sizes, stream, neighbours) for stream in streams]
         self._pool = LanePool(self._lanes, queue)
         self._threads = StreamThreads(lanes + queue)
-        self._warming = Lock()
-        self._state: State = "cold"
+        self._readiness = Readiness()
 
     @classmethod
     def open(
@@ -148,7 +146,7 @@ class Pipeline:
     @property
     def state(self) -> State:
         """What the pipeline is there for now."""
-        return self._state
+        return self._readiness.state
 
     def generate(
         self, request: Request, *, cancel: Signal | None = None, on_event: Callable[[Event], None] | None = None
@@ -247,18 +245,11 @@ class Pipeline:
                 as the bundle's baseline has it; likewise.
             Busy, PipelineClosed: as they say.
         """
-        walked = methods or self._held
-        with self._warming:
-            self._state = "warming"
-            try:
-                self._warm_lanes(walked)
-                baseline = self.bundle.manifest.canary
-                if baseline is not None and self.method in self._held:
-                    check_canary(read_canary(self.generate, self.examples), baseline)
-            except BaseException:
-                self._warmed("failed")
-                raise
-            self._warmed("ready")
+        with self._readiness.warming():
+            warm_lanes(self._pool, self._conditions, methods or self._held, self.sampling)
+            baseline = self.bundle.manifest.canary
+            if baseline is not None and self.method in self._held:
+                check_canary(read_canary(self.generate, self.examples), baseline)
 
     def health(self, *, silence: float = 60.0) -> Health:
         """Whether lanes work: a spare one takes a step; where all are at work, each must have had a pass lately.
@@ -266,19 +257,7 @@ class Pipeline:
         Args:
             silence: seconds without a pass after which a lane that is at work counts as stuck.
         """
-        seconds, fault = None, None
-        try:
-            with self._pool.spare() as lane:
-                if lane is not None:
-                    seconds = probe(lane, self._conditions, self.sampling)
-        except MuloError as error:
-            fault = str(error)
-        load, failure = self._pool.load(), self._pool.failure
-        if failure is not None:
-            fault = str(failure)
-        if load.silence is not None and load.silence > silence:
-            fault = f"a lane has been at work for {load.silence:.0f} s without a pass"
-        return Health(self._state, load, seconds, fault)
+        return examine(self.state, self._pool, self._conditions, self.sampling, silence)
 
     def load(self) -> Load:
         """How busy lanes and queue are."""
@@ -290,12 +269,12 @@ class Pipeline:
         Returns:
             Whether they did within `seconds`; None waits for ever.
         """
-        self._state = "closed"
+        self._readiness.close()
         return self._pool.drain(seconds)
 
     def close(self) -> None:
         """Refuse new and waiting requests, wait for running ones, then free everything; again does nothing."""
-        self._state = "closed"
+        self._readiness.close()
         self._pool.close()
         self._threads.close()
         close_engines(self._engines)
@@ -307,18 +286,6 @@ class Pipeline:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _warmed(self, state: State) -> None:
-        """Go on to `state`, unless the pipeline was closed meanwhile."""
-        if self._state == "warming":
-            self._state = state
-
-    def _warm_lanes(self, methods: Sequence[Method]) -> None:
-        with ExitStack() as leases:
-            # Each is held while the next is leased, for a lane that is given back would be the next.
-            for _ in range(self._pool.load().lanes):
-                lane = leases.enter_context(self._pool.lease(self._pool.enter()))
-                warm_lane(lane, self._conditions, methods, self.sampling)
 
     def _batch(self, requests: Sequence[Request]) -> Batch:
         return make_batch(requests, self._images, self.method, self.sampling)

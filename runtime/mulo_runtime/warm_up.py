@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-
-import numpy as np
-from mulo_engines.buckets import query_buckets
 
 from mulo_runtime.batch import Batch
 from mulo_runtime.conditions import ConditionEncoder
 from mulo_runtime.guard import make_guard
 from mulo_runtime.lane import Lane
-from mulo_runtime.model import CachedModel
+from mulo_runtime.lane_pool import LanePool
 from mulo_runtime.run import Run
 from mulo_runtime.settings import Method, MuloSD, Sampling
 
-__all__ = ["warm_lane"]
+__all__ = ["warm_lanes"]
 
 _ACCEPT_ALL, _REJECT_ALL = 0.0, 2.0
-_UNGUIDED, _GUIDED = Sampling(guidance_scale=1.0), Sampling(guidance_scale=2.0)
 
 
-def warm_lane(lane: Lane, conditions: ConditionEncoder, methods: Sequence[Method], sampling: Sampling) -> None:
-    """Decode whole images by every one of `methods`, and run every size of pass, with guidance and without.
+def warm_lanes(pool: LanePool, conditions: ConditionEncoder, methods: Sequence[Method], sampling: Sampling) -> None:
+    """Warm up every lane of `pool`.
+
+    Raises:
+        EngineError: an engine failed.
+        Busy, PipelineClosed: no lane, as they say.
+    """
+    with ExitStack() as leases:
+        # Each is held while the next is leased, for a lane that is given back would be the next.
+        for _ in range(pool.load().lanes):
+            _warm(leases.enter_context(pool.lease(pool.enter())), conditions, methods, sampling)
+
+
+def _warm(lane: Lane, conditions: ConditionEncoder, methods: Sequence[Method], sampling: Sampling) -> None:
+    """Run every size of pass, with guidance and without, and decode whole images by every one of `methods`.
 
     MuLo-SD is walked three times: as it is, accepting every candidate, and rejecting every candidate.
     """
     with lane.warming():
+        for model in (lane.target, lane.drafter):
+            model.passes.warm()
         for method in walked_methods(methods):
             batch = Batch([conditions.example()] * lane.images, [0] * lane.images, method, sampling, None)
             for _ in Run(batch, conditions, lane, make_guard(lane, None, None)).events():
                 pass
-        for guidance in (_UNGUIDED, _GUIDED):
-            _walk_buckets(lane, conditions, guidance)
 
 
 def walked_methods(methods: Sequence[Method]) -> Iterator[Method]:
@@ -42,26 +52,3 @@ def walked_methods(methods: Sequence[Method]) -> Iterator[Method]:
         yield method
         if isinstance(method, MuloSD):
             yield from (replace(method, tau=tau) for tau in (_ACCEPT_ALL, _REJECT_ALL))
-
-
-def _walk_buckets(lane: Lane, conditions: ConditionEncoder, sampling: Sampling) -> None:
-    images = lane.images
-    halves = {"target": sampling.guided, "drafter": sampling.guided}
-    embeds, visible = conditions.encode([conditions.example()] * images, halves)
-    models: Sequence[tuple[str, CachedModel, tuple[int, int]]] = (
-        ("target", lane.target, lane.grid),
-        ("drafter", lane.drafter, lane.draft_grid),
-    )
-    for name, model, (rows, cols) in models:
-        model.passes.configure(sampling, pool_k=1)
-        model.begin(embeds[name], visible, None, np.zeros((images, 1), np.float32))
-        for bucket in query_buckets(min(lane.queries, rows * cols - 1)):
-            queries = min(bucket, rows * cols - 1)
-            model.feed(
-                tokens=np.zeros((images, queries), np.int64),
-                positions=np.arange(queries)[None].repeat(images, 0),
-                counts=[queries] * images,
-                candidates=None,
-                uniforms=np.zeros((images, queries), np.float32),
-            )
-            model.rewind(0)

@@ -13,6 +13,7 @@ from bundles import tiny_bundle
 from click.testing import CliRunner, Result
 from engine_sets import write_engine_set
 from mulo_engines.bundle import Bundle
+from mulo_engines.cache_tensors import cache_pairs
 from mulo_engines.memory import ModelBuffers
 from mulo_engines.signature import graph_signature
 from mulo_engines.tensorrt.binding import load_binding
@@ -56,8 +57,8 @@ def test_the_reference_family_is_exported_and_every_graph_of_it_compiled(tmp_pat
     assert result.stdout.split() == [str(out), str(engines.path)]
     for graph in opened.manifest.graphs:
         engine = engines.engine(graph.name)
-        caches = [spec.name for spec in graph_signature(opened.manifest, graph.name).inputs if "_cache." in spec.name]
-        assert engine.in_place == {name: name.replace("_cache.", "_cache_out.") for name in caches}
+        caches = cache_pairs(graph_signature(opened.manifest, graph.name).inputs)
+        assert engine.in_place == caches
         assert engine.attention == ("decomposed" if caches else "none")
         assert engine.build_peak_bytes < 4 * 2**30
         assert engines.plan(graph.name).stat().st_size == engine.plan.size

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from mulo_engines.errors import Busy, EngineError, PipelineClosed
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR
+from mulo_runtime.settings import SJD
 from mulo_runtime.warm_up import walked_methods
 from pipelines import Faults, MakePipeline, request
 
@@ -82,6 +83,14 @@ def test_a_pipeline_that_is_drained_while_it_warms_up_does_not_become_ready(
     assert pipeline.health().state == "closed"
 
 
+def test_a_closed_pipeline_cannot_be_warmed_up_and_stays_closed(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    pipeline.close()
+    with pytest.raises(PipelineClosed):
+        pipeline.warm_up()
+    assert pipeline.state == "closed"
+
+
 def test_a_warm_up_that_finds_the_queue_full_leaves_no_place_taken(open_pipeline: MakePipeline) -> None:
     pipeline = open_pipeline(lanes=2, queue=0)
     stream = pipeline.stream(request(0, MULO))
@@ -118,6 +127,16 @@ def test_after_a_warm_up_no_lane_binds_anything_that_its_buckets_cover(
     ]
     known = {key[:3] for key in bound[0]["target"]}
     assert set().union(*new) <= known
+
+
+def test_a_pipeline_is_warmed_up_again_after_a_method_that_wants_few_distributions(
+    open_pipeline: MakePipeline,
+) -> None:
+    pipeline = open_pipeline(methods=[SJD(jacobi_window=2)])
+    pipeline.warm_up()
+    pipeline.generate(request(0, SJD(jacobi_window=2)))
+    pipeline.warm_up()
+    assert pipeline.health().ready
 
 
 def bindings(lane: object) -> dict[str, set[tuple[int, ...]]]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from conftest import MakeBundle
 from mulo_engines.backends import open_backend
 from mulo_engines.bundle import Bundle
+from mulo_engines.cache_tensors import cache_names
 from mulo_engines.errors import MuloError
 from mulo_export import cli
 from mulo_export.calibration import read_calibration
@@ -36,7 +37,7 @@ def _step(bundle: Bundle) -> dict[str, Any]:
         "write_index": np.zeros(1, np.int64),
         "attn_mask": np.tril(np.ones((4, 8), np.bool_))[None, None],
         "logit_rows": np.arange(4)[None],
-        **{f"{kind}_cache.{layer}": cache.copy() for kind in "kv" for layer in range(target.layers)},
+        **{name: cache.copy() for name in cache_names(target.layers)},
     }
 
 

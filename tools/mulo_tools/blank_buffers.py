@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_tensors import cache_pairs
 from mulo_engines.engine import TensorSpec
 from mulo_engines.signature import Signature
 from numpy.typing import NDArray
@@ -25,10 +26,9 @@ def blank_buffers(signature: Signature, sizes: Mapping[str, int]) -> dict[str, N
         sizes: the value of every symbol in it.
     """
     buffers = {spec.name: _blank(spec, sizes) for spec in signature.inputs}
-    for spec in signature.outputs:
-        source = spec.name.replace("_cache_out.", "_cache.")
-        buffers[spec.name] = buffers[source] if source in buffers else _blank(spec, sizes)
-    return buffers
+    updated = {output: buffers[name] for name, output in cache_pairs(signature.inputs).items()}
+    others = {spec.name: _blank(spec, sizes) for spec in signature.outputs if spec.name not in updated}
+    return {**buffers, **updated, **others}
 
 
 def _blank(spec: TensorSpec, sizes: Mapping[str, int]) -> NDArray[Any]:

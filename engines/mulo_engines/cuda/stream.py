@@ -8,12 +8,20 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from cuda.core import Buffer, Device, Event, LegacyPinnedMemoryResource
-from cuda.core import Stream as CudaQueue
 from numpy.typing import NDArray
 
 from mulo_engines.cuda.failures import translated
+from mulo_engines.errors import EngineUnavailable
 from mulo_engines.stream import DeviceArray, Mark, Stream
+
+try:
+    from cuda.core import Buffer, Device, Event, LegacyPinnedMemoryResource
+    from cuda.core import Stream as CudaQueue
+except ImportError as error:
+    raise EngineUnavailable(
+        "cuda.core, which asks the GPU's driver, is not installed",
+        fix="pip install 'mulo[gpu]', 'mulo[tensorrt]' or 'mulo[tensorrt-rtx]'",
+    ) from error
 
 __all__ = ["CudaDevice", "CudaStream"]
 

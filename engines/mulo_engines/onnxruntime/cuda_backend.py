@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from mulo_engines.backend import Backend, refuse_bfloat16
 from mulo_engines.bundle import Bundle
-from mulo_engines.cuda.gpu import detect_gpu
-from mulo_engines.cuda.stream import CudaDevice
+from mulo_engines.cuda.backend import CudaBackend
 from mulo_engines.engine import Engine
-from mulo_engines.errors import EngineUnavailable
+from mulo_engines.onnxruntime.backend import refuse_bfloat16
 from mulo_engines.onnxruntime.cuda_engine import OnnxRuntimeCudaEngine, require_provider
 from mulo_engines.onnxruntime.engine import VERSION
 from mulo_engines.stream import Stream
-from mulo_engines.supported import check_gpu, check_version
+from mulo_engines.supported import check_version
 
 __all__ = ["OnnxRuntimeCudaBackend"]
 
 
-class OnnxRuntimeCudaBackend(Backend):
+class OnnxRuntimeCudaBackend(CudaBackend):
     """ONNX Runtime on an NVIDIA GPU.
 
     A session works in one queue, so that the streams of all lanes share one: lanes take turns pass by pass.
@@ -32,27 +30,17 @@ class OnnxRuntimeCudaBackend(Backend):
         UnsupportedVersion: mulo is not made for ONNX Runtime, the GPU or its driver.
     """
 
-    on_device: ClassVar[bool] = True
     loads_files: ClassVar[bool] = True
 
     def __init__(self, device: int = 0) -> None:
         require_provider()
-        gpu = detect_gpu(device)
-        if gpu is None:
-            raise EngineUnavailable("backend 'onnxruntime-cuda' found no GPU", found=f"no GPU number {device}")
         check_version("onnxruntime", VERSION)
-        check_gpu(gpu)
-        self._index, self._device = device, CudaDevice(device)
+        super().__init__("onnxruntime-cuda", device)
         self._queue = self._device.new_stream()
 
     def new_stream(self) -> Stream:
         """See `Backend.new_stream`."""
         return self._device.new_stream(beside=self._queue)
-
-    def available_memory(self) -> int | None:
-        """See `Backend.available_memory`."""
-        gpu = detect_gpu(self._index)
-        return None if gpu is None else gpu.free_bytes
 
     def load_file(self, path: Path, name: str) -> Engine:
         """See `Backend.load_file`."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
-from mulo_engines.backend import Backend, Limits
+from mulo_engines.backend import Limits
 from mulo_engines.bundle import Bundle
-from mulo_engines.cuda.gpu import detect_gpu
-from mulo_engines.cuda.stream import CudaDevice
+from mulo_engines.cuda.backend import CudaBackend
 from mulo_engines.engine import Engine
-from mulo_engines.errors import EngineUnavailable
 from mulo_engines.signature import graph_signature
 from mulo_engines.stream import Stream
-from mulo_engines.supported import check_gpu
 from mulo_engines.tensorrt.binding import load_binding
 from mulo_engines.tensorrt.engine import PlanRuntime
 from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engine_set
@@ -21,7 +17,7 @@ from mulo_engines.tensorrt.engine_set import EngineSet, engines_root, open_engin
 __all__ = ["TensorRtBackend"]
 
 
-class TensorRtBackend(Backend):
+class TensorRtBackend(CudaBackend):
     """Plans on an NVIDIA GPU.
 
     Args:
@@ -34,19 +30,9 @@ class TensorRtBackend(Backend):
         UnsupportedVersion: mulo is not made for the library, the GPU or its driver.
     """
 
-    on_device: ClassVar[bool] = True
-
     def __init__(self, name: str, *, device: int = 0, engines: Path | None = None) -> None:
-        self._name, self._binding, self._engines, self._index = name, load_binding(name), engines, device
-        gpu = detect_gpu(device)
-        if gpu is None:
-            raise EngineUnavailable(
-                f"backend {name!r} found no GPU",
-                found=f"no GPU number {device}, or no driver",
-                fix="install NVIDIA's driver, give another --device, or use --backend onnxruntime",
-            )
-        check_gpu(gpu)
-        self._gpu, self._device = gpu, CudaDevice(device)
+        self._name, self._binding, self._engines = name, load_binding(name), engines
+        super().__init__(name, device)
         self._runtime = PlanRuntime(self._binding, self._device)
         self._sets: dict[Path, EngineSet] = {}
 
@@ -58,11 +44,6 @@ class TensorRtBackend(Backend):
         """See `Backend.limits`."""
         record = self._set(bundle).record
         return Limits(record.images, record.queries)
-
-    def available_memory(self) -> int | None:
-        """See `Backend.available_memory`."""
-        gpu = detect_gpu(self._index)
-        return None if gpu is None else gpu.free_bytes
 
     def scratch_bytes(self, bundle: Bundle) -> int:
         """See `Backend.scratch_bytes`; what loaded engines say themselves, or an upper estimate before."""

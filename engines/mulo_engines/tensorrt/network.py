@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mulo_engines.cache_tensors import cache_pairs
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import BuildError, EngineMismatch
 from mulo_engines.signature import Signature, check_signature
@@ -84,7 +85,7 @@ def check_network(library: Any, network: Any, graph: str, signature: Signature) 
             expected="every input and output on the GPU",
             fix="export the bundle again with a current `mulo-export`",
         )
-    found, expected = in_place_pairs(library, network), _cache_pairs(signature)
+    found, expected = in_place_pairs(library, network), cache_pairs(signature.inputs)
     if found != expected:
         raise EngineMismatch(
             f"{graph}: the caches are not all updated in place", found=found or "none", expected=expected or "none"
@@ -158,8 +159,3 @@ def _outputs(network: Any) -> Iterator[tuple[str, TensorSpec]]:
 
 def _declared(tensor: Any) -> tuple[str, TensorSpec]:
     return tensor.name, declared_spec(tensor.name, tensor.dtype.name, tuple(tensor.shape))
-
-
-def _cache_pairs(signature: Signature) -> dict[str, str]:
-    caches = (spec.name for spec in signature.inputs if "_cache." in spec.name)
-    return {name: name.replace("_cache.", "_cache_out.") for name in caches}

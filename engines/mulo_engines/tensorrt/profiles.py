@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mulo_engines.buckets import query_buckets
+from mulo_engines.cache_slots import pass_buckets
 from mulo_engines.engine import TensorSpec
 from mulo_engines.errors import ShapeError
 from mulo_engines.manifest import Manifest
@@ -80,10 +80,8 @@ def graph_profiles(manifest: Manifest, graph: str, sizes: PlanSizes) -> tuple[Pr
     queries = max(sizes.drafter.queries, sizes.target.queries)
     if graph in ("drafter", "target", "eagle"):
         model, buffers = (low, sizes.drafter) if graph == "drafter" else (target, sizes.target)
-        # No pass of a drafter feeds more than its image, however many queries the lane has room for.
-        most = min(buffers.queries, model.rows * model.cols)
         common = {"B": batch["B"], "M": batch["M"], "S": _only(buffers.slots)}
-        return tuple(_transformer_profiles(manifest.condition.length, most, common))
+        return tuple(_transformer_profiles(manifest.condition.length, pass_buckets(model, buffers), common))
     if graph in ("sampler", "sampler_full"):
         rows = [("row", (1, 1, 1)), *([("rows", (2, queries, queries))] if queries > 1 else [])]
         return tuple(Profile(name, {"B": batch["B"], "N": batch["N"], "R": size}) for name, size in rows)
@@ -125,10 +123,10 @@ def input_shapes(profile: Profile, spec: TensorSpec) -> Shapes:
     return least, best, most
 
 
-def _transformer_profiles(prefix: int, most: int, common: Mapping[str, Range]) -> Iterator[Profile]:
+def _transformer_profiles(prefix: int, buckets: Sequence[int], common: Mapping[str, Range]) -> Iterator[Profile]:
     nothing, condition = _only(0), _only(prefix)
     yield Profile("condition", {**common, "C": condition, "Q": nothing, "T": condition, "R": _only(1)})
-    for bucket in query_buckets(most):
+    for bucket in buckets:
         # A range of T would save profiles, but then the builder fails where several fused attentions share one mask.
         queries = _only(bucket)
         yield Profile(f"queries-{bucket}", {**common, "C": nothing, "Q": queries, "T": queries, "R": _up_to(bucket)})

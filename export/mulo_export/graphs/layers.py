@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from mulo_engines.cache_tensors import layer_caches, updated_name
 
 from mulo_export.checkpoints.transformer import TransformerConfig
 from mulo_export.graphs.builder import GraphBuilder, Value
@@ -75,8 +76,8 @@ def attention(step: Step, normed: Value, residual: Value, layer: int) -> Value:
     graph = step.graph
     projected = linear(step, normed, f"layers.{layer}.attention.wqkv.weight")
     query, key, value = _heads(step, projected)
-    keys = _scatter(step, f"k_cache.{layer}", f"k_cache_out.{layer}", key)
-    values = _scatter(step, f"v_cache.{layer}", f"v_cache_out.{layer}", value)
+    key_cache, value_cache = layer_caches(layer)
+    keys, values = _scatter(step, key_cache, key), _scatter(step, value_cache, value)
     attended = graph.op("Attention", query, keys, values, step.mask, scale=1.0)
     by_token = graph.op("Transpose", attended, perm=[0, 2, 1, 3])
     flat = graph.op("Reshape", _unpadded(step, by_token), step.flat_shape)
@@ -117,8 +118,9 @@ def _unpadded(step: Step, by_token: Value) -> Value:
     return step.graph.op("Slice", by_token, first, stop, axis)
 
 
-def _scatter(step: Step, name: str, output: str, update: Value) -> Value:
+def _scatter(step: Step, name: str, update: Value) -> Value:
     """Write `update` into the slots from `write_index` of the cache `name`; the whole cache is the result."""
+    output = updated_name(name)
     shape = ("B", step.config.heads, "S", step.config.cache_width)
     cache = step.graph.input(name, step.weights.dtype, shape)
     whole = step.graph.op("TensorScatter", cache, update, step.write_index, name=output, axis=-2, mode="linear")

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
+from mulo_engines.cache_tensors import updated_name
 from mulo_engines.manifest import ParityRecord
 from mulo_engines.onnxruntime.engine import OnnxRuntimeEngine
 from numpy.typing import NDArray
@@ -64,7 +65,7 @@ def measure_transformer(
 
 def compare_steps(graph: str, found: Results, expected: Results, tolerance: float) -> Iterator[ParityRecord]:
     """How far the outputs of a graph's steps are from those of its reference."""
-    caches = sorted(name for name in expected[0] if "_cache_out." in name)
+    caches = sorted(expected[0].keys() - {"logits", "hidden"})
     hidden = [("hidden states", ["hidden"])] if "hidden" in expected[0] else []
     for what, names in (("logits", ["logits"]), *hidden, ("caches", caches)):
         pairs = ((a[name], b[name]) for a, b in zip(found, expected, strict=True) for name in names)
@@ -183,5 +184,5 @@ def run_steps(run: Run, steps: Sequence[Arrays], config: TransformerConfig, dtyp
         typed = {name: array.astype(dtype) for name, array in step.items() if array.dtype == np.float32}
         given = {**step, **typed, **caches}
         results.append(run({name: np.ascontiguousarray(array) for name, array in given.items()}))
-        caches = {name: results[-1][name.replace("_cache.", "_cache_out.")] for name in caches}
+        caches = {name: results[-1][updated_name(name)] for name in caches}
     return results

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_tensors import cache_names
 from numpy.typing import NDArray
 
 from mulo_export.checkpoints.transformer import TransformerConfig
@@ -15,7 +16,7 @@ __all__ = ["empty_caches", "guided", "raster_mask", "teacher_forced"]
 def empty_caches(config: TransformerConfig, batch: int, slots: int, dtype: str = "float32") -> dict[str, NDArray[Any]]:
     """Zero-filled caches [batch, heads, slots, cache_width] under the names of the graph's inputs."""
     shape = (batch, config.heads, slots, config.cache_width)
-    return {f"{kind}_cache.{layer}": np.zeros(shape, dtype) for layer in range(config.layers) for kind in "kv"}
+    return {name: np.zeros(shape, dtype) for name in cache_names(config.layers)}
 
 
 def raster_mask(config: TransformerConfig, prompt_mask: NDArray[Any] | None = None) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from mulo_engines.cache_tensors import layer_caches, updated_name
 from numpy.typing import NDArray
 
 from mulo_export.checkpoints.tensor_file import TensorFile
@@ -79,9 +80,10 @@ class ReferenceTransformer:
         projected = _linear(normed, self.weight(f"layers.{layer}.attention.wqkv.weight"))
         query, key, value = (self._by_head(part) for part in np.split(projected, 3, axis=-1))
         query, key = (self._placed(part, inputs["position_ids"]) for part in (query, key))
-        keys = _overwrite(inputs[f"k_cache.{layer}"], key, inputs["write_index"])
-        values = _overwrite(inputs[f"v_cache.{layer}"], value, inputs["write_index"])
-        caches[f"k_cache_out.{layer}"], caches[f"v_cache_out.{layer}"] = keys, values
+        key_cache, value_cache = layer_caches(layer)
+        keys = _overwrite(inputs[key_cache], key, inputs["write_index"])
+        values = _overwrite(inputs[value_cache], value, inputs["write_index"])
+        caches[updated_name(key_cache)], caches[updated_name(value_cache)] = keys, values
         width = self.config.head_dim
         products = query @ keys[..., :width].swapaxes(-1, -2)
         scores = np.where(inputs["attn_mask"], products, np.float32(-np.inf))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import numpy as np
 from mulo_engines.buckets import query_bucket
+from mulo_engines.cache_tensors import cache_spec
 from mulo_engines.engine import Engine
 from mulo_engines.errors import EngineError
 from mulo_engines.manifest import Manifest, ModelRecord
@@ -37,14 +38,9 @@ _TOKEN_BYTES = 8 + 4 + 4
 
 
 class DeviceParts(LaneParts):
-    """Parts whose engines run on a device.
+    """Parts whose engines run on a device; see `LaneParts` for further arguments.
 
     Args:
-        engines: every graph by name.
-        manifest: sizes.
-        sizes: of the lane's buffers.
-        images: N.
-        meter: where runs are booked.
         stream: the lane's.
     """
 
@@ -57,12 +53,8 @@ class DeviceParts(LaneParts):
         meter: Meter,
         stream: Stream,
     ) -> None:
-        self._engines, self._images, self._meter, self._stream = engines, images, meter, stream
-        self._prefix = manifest.condition.length
-        self._models: dict[str, tuple[ModelRecord, ModelBuffers]] = {
-            "drafter": (manifest.drafter, sizes.drafter),
-            "target": (manifest.target, sizes.target),
-        }
+        super().__init__(engines, manifest, sizes, images, meter)
+        self._stream = stream
         self._sampler = DeviceSampler(
             engines["sampler"], stream, images, query_bucket(sizes.target.queries), manifest.vocabulary
         )
@@ -111,14 +103,6 @@ class DeviceParts(LaneParts):
         assert isinstance(model.passes, DevicePasses)
         return DeviceStretch(model, tokens, uniforms, guard, model.passes)
 
-    def warm(self, models: Iterable[CachedModel]) -> None:
-        """See `LaneParts.warm`."""
-        for model in models:
-            record, buffers = self._models[model.name]
-            assert isinstance(model.passes, DevicePasses)
-            model.passes.warm(self._prefix, min(buffers.queries, query_bucket(record.rows * record.cols)))
-        self._transfers.results.wait()
-
     def drain(self) -> None:
         """See `LaneParts.drain`."""
         # What failed was the business of a request that is over.
@@ -132,7 +116,7 @@ class DeviceParts(LaneParts):
 
     def _block_bytes(self, record: ModelRecord, buffers: ModelBuffers) -> int:
         """Of the largest pass: the condition's, or one of as many queries as may be."""
-        dtype = self._engines["target"].inputs["k_cache.0"].dtype
+        dtype = cache_spec(self._engines["target"].inputs).dtype
         passes = [(self._prefix, 0, 1), (0, buffers.queries, buffers.queries)]
         sizes = [
             PassSize(self._images, 2, prefix, queries, rows, buffers.slots, record.dim, dtype, buffers.queries)

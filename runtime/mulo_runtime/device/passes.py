@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from mulo_engines.buckets import query_buckets
+from mulo_engines.cache_slots import pass_buckets
+from mulo_engines.cache_tensors import cache_names, cache_spec, updated_name
 from mulo_engines.engine import Call, Engine
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import ModelRecord
@@ -84,12 +85,11 @@ class DevicePasses(Passes[DeviceInputs]):
     ) -> None:
         self.capacity, self.log, self.transfers = buffers.slots, log, transfers
         self._engine, self._record, self._buffers = engine, record, buffers
-        self._images, self._sampler, self._meter = images, sampler, meter
+        self._images, self._prefix, self._sampler, self._meter = images, prefix, sampler, meter
         self._scalars = Scalars(transfers.stream)
-        self._dtype = engine.inputs["k_cache.0"].dtype
+        self._dtype = cache_spec(engine.inputs).dtype
         size = 2 * images * record.heads * buffers.slots * record.head_dim
-        names = [f"{kind}_cache.{layer}" for layer in range(record.layers) for kind in "kv"]
-        self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in names}
+        self._caches = {name: transfers.stream.zeros((size,), self._dtype) for name in cache_names(record.layers)}
         # A target with a head tells hidden states, which nobody reads here.
         told = HIDDEN & engine.outputs.keys()
         states = 2 * images * max(buffers.queries, prefix) * record.dim
@@ -182,30 +182,25 @@ class DevicePasses(Passes[DeviceInputs]):
         results = self.transfers.results
         return Draws(results.read(made.tokens), results.read(made.probability), results.read(made.mass))
 
-    def warm(self, prefix: int, most: int) -> None:
-        """Run, on blank inputs, every form of pass that there may be.
-
-        Args:
-            prefix: P.
-            most: the most queries of a pass.
-        """
-        buckets = query_buckets(most)
+    def warm(self) -> None:
+        """See `Passes.warm`; with the writing and reading of tokens that comes before each."""
+        buckets = pass_buckets(self._record, self._buffers)
         for halves in (1, 2):
             self.restart(halves)
             self.log.restart()
-            self._run_blank(prefix, 0, from_log=False)
+            self._run_blank(self._prefix, 0, from_log=False)
             for queries, others in zip(buckets, [*buckets[1:], buckets[0]], strict=True):
                 # Twice, for there are two logs in turn.
                 for drawn in (queries, others, queries, others):
                     self.log.pending = np.full((self._images, drawn), self.log.spare, np.int64)
                     self._run_blank(0, queries, from_log=True)
         self.zero()
+        self.transfers.results.wait()
 
     def _run_blank(self, prefix: int, queries: int, *, from_log: bool) -> None:
         inputs = self.inputs(prefix, queries, 1, 0, 0)
-        for array in (inputs.token_ids, inputs.position_ids, inputs.write_index, inputs.cond_embeds, inputs.reads):
-            array.fill(0)
-        inputs.attn_mask.fill(True)
+        inputs.blank()
+        inputs.reads.fill(0)
         uniforms = np.zeros((self._images, inputs.size.rows), np.float32)
         self.enqueue(inputs, 0, None, uniforms, from_log=from_log)
 
@@ -268,7 +263,7 @@ class DevicePasses(Passes[DeviceInputs]):
         layout, block, batch = block_layout(size), self.transfers.block, size.halves * size.images
         shape = (batch, self._record.heads, size.slots, self._record.head_dim)
         caches = {name: cache.part(shape) for name, cache in self._caches.items()}
-        updated = {name.replace("_cache.", "_cache_out."): cache for name, cache in caches.items()}
+        updated = {updated_name(name): cache for name, cache in caches.items()}
         inputs = {name: layout.device(name, block) for name in _MODEL_INPUTS}
         inputs["token_ids"] = inputs["token_ids"].part((batch, size.queries))
         states = (batch, size.prefix + size.queries, size.dim)

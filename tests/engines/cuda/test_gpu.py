@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from driver_tasks import copy_there_and_back, detect, free_bytes_beside
 from mulo_engines.cuda import gpu
 from mulo_engines.cuda.gpu import Gpu, detect_gpu
+from mulo_engines.errors import EngineUnavailable
 from stub_driver import OnStubDriver
 
 MIB = 2**20
@@ -23,6 +25,13 @@ def test_without_a_library_that_asks_there_is_no_gpu(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(gpu, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "cuda", None)
     assert detect_gpu() is None
+
+
+def test_a_backend_on_a_gpu_without_that_library_names_the_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    monkeypatch.delitem(sys.modules, "mulo_engines.cuda.stream", raising=False)
+    with pytest.raises(EngineUnavailable, match=r"(?s)not installed.*mulo\[gpu\].*mulo\[tensorrt\]"):
+        importlib.import_module("mulo_engines.cuda.stream")
 
 
 def test_the_driver_says_what_the_gpu_is(on_stub_driver: OnStubDriver) -> None:

@@ -70,6 +70,13 @@ def test_a_cache_that_is_left_wrong_is_found(make_side: MakeSide) -> None:
     assert not difference.within
 
 
+def test_hidden_states_are_compared_in_all_their_width(make_side: MakeSide) -> None:
+    other = make_side(target=(None, adding("hidden", (0, 0, 31), 10)))
+    difference = compare_graph(make_side(), other, "target", seed=1)
+    assert (difference.tensor, difference.place) == ("hidden", (0, 0, 31))
+    assert not difference.within
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_agrees_with_nothing_but_itself(make_side: MakeSide, value: float) -> None:
     broken = make_side(target=(None, adding("logits", (0, 0, 0), value)))

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 from mulo_engines.buckets import query_buckets
 from mulo_engines.cache_slots import model_buffers
+from mulo_engines.cache_tensors import cache_spec
 from mulo_engines.engine import Engine
 from mulo_engines.manifest import Manifest
 from mulo_runtime.defaults import default_sampling
@@ -79,7 +80,7 @@ def _transformer_cases(manifest: Manifest, engine: Engine, queries: int) -> Iter
     model = manifest.target if graph == "target" else manifest.drafter
     tokens = model.rows * model.cols
     buffers = model_buffers(prefix, tokens, min(queries, tokens))
-    compiled = engine.inputs["k_cache.0"].shape[2]
+    compiled = cache_spec(engine.inputs).shape[2]
     slots = compiled if isinstance(compiled, int) else buffers.slots
     for batch in _batches(manifest):
         shared = {"B": batch, "M": 1, "S": slots}

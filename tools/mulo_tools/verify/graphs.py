@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from mulo_engines.cache_slots import recommended_buffers
+from mulo_engines.cache_tensors import cache_names, cache_spec, updated_name
 from numpy.typing import NDArray
 
 from mulo_tools.verify.graph_inputs import Step, steps_of
@@ -79,14 +80,14 @@ def _run(side: Side, graph: str, steps: Sequence[Step]) -> Iterator[Outputs]:
         places = inputs["position_ids"][0]
         mask = (np.arange(slots) <= places[:, None])[None, None]
         outputs = side.run(graph, {**inputs, "attn_mask": mask, **caches})
-        caches = {name: outputs[name.replace("_cache.", "_cache_out.")] for name in caches}
+        caches = {name: outputs[updated_name(name)] for name in caches}
         filled = places[-1] + 1
-        yield {name: array if name == "logits" else array[:, :, :filled] for name, array in outputs.items()}
+        yield {**outputs, **{updated_name(name): cache[:, :, :filled] for name, cache in caches.items()}}
 
 
 def _slots(side: Side, graph: str) -> int:
     """S: what the graph was compiled for, else what the bundle's settings need."""
-    compiled = side.engines[graph].inputs["k_cache.0"].shape[2]
+    compiled = cache_spec(side.engines[graph].inputs).shape[2]
     if isinstance(compiled, int):
         return compiled
     drafter, target = recommended_buffers(side.bundle.manifest, queries=1)
@@ -97,7 +98,7 @@ def _empty_caches(side: Side, graph: str) -> dict[str, NDArray[Any]]:
     manifest = side.bundle.manifest
     model = manifest.target if graph == "target" else manifest.drafter
     shape = 2, model.heads, _slots(side, graph), model.head_dim
-    return {f"{kind}_cache.{layer}": np.zeros(shape) for layer in range(model.layers) for kind in "kv"}
+    return {name: np.zeros(shape) for name in cache_names(model.layers)}
 
 
 def _difference(graph: str, step: str, tensor: str, a: NDArray[Any], b: NDArray[Any], allowed: float) -> Difference:
