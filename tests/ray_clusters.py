@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import ray
 
-__all__ = ["ray_cluster", "worker_pids"]
+__all__ = ["free_port", "ray_cluster", "worker_pids"]
 
 _ATTEMPTS = 3
 """Ray gives its own processes 30 s to start, which a busy machine may need longer for."""
@@ -33,6 +34,12 @@ def ray_cluster() -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def worker_pids(title: str) -> list[int]:
