@@ -2,8 +2,8 @@
 
     serve run mulo_runtime.scale_out.ray_serve:build_app bundle=/models/r4 lanes=2 gpus=0.5 max_replicas=8
 
-Over HTTP a replica answers as `mulo serve` does, streams, page and the token of MULO_SERVE_TOKEN included. Or in a
-program, where requests, results, events and errors are those of the pipeline:
+Over HTTP a replica answers as `mulo serve` does, streams, page and the token of MULO_SERVE_TOKEN included, unless it is
+run with `route_prefix=None`. Or in a program, where requests, results, events and errors are those of the pipeline:
 
     handle = serve.run(build_app(ReplicaSettings(bundle=Path("/models/r4"))))
     result = await handle.generate.remote(Request(Prompt("a red circle on dark"), seed=7))
