@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,10 +32,18 @@ def ray_cluster() -> Iterator[None]:
             ray.shutdown()
             if attempt == _ATTEMPTS - 1:
                 raise
+        _forget_processes()
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _forget_processes() -> None:
+    """Let go of the processes of a start that failed, which Ray has killed and not waited for, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def free_port() -> int:
