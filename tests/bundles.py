@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+from mulo_engines.bundle import describe_file
+from mulo_engines.manifest import MANIFEST_NAME, read_manifest, write_manifest
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.options import ExportOptions
 from mulo_export.precision import Precision
 from mulo_export.sources import Sources, read_source_eagle, read_source_tokenizer, read_source_transformer, read_sources
 from mulo_runtime.prompt import WordPromptEncoder
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 __all__ = [
     "CLASSES",
     "VOCABULARY",
     "Checkpoints",
+    "broken_decoder_bundle",
     "die",
     "eagle_tensors",
     "prompt_encoder",
@@ -30,6 +35,7 @@ __all__ = [
     "tiny_sources",
     "transformer_tensors",
     "vq_tensors",
+    "without_witness",
 ]
 
 Tensors = dict[str, NDArray[Any]]
@@ -108,6 +114,28 @@ def tiny_bundle(directory: Path, *, ratio: int = 2, text: bool = True, eagle: bo
     checkpoints = tiny_checkpoints(directory, ratio=ratio, text=text)
     write_bundle(tiny_sources(checkpoints, eagle=eagle), tiny_options(**changes), directory / "bundle", lambda _: None)
     return directory / "bundle"
+
+
+def broken_decoder_bundle(directory: Path, value: float) -> Path:
+    """`tiny_bundle`, whose tokenizer adds `value` to one colour of every image that it decodes."""
+    checkpoints = tiny_checkpoints(directory)
+    tensors = load_file(checkpoints.vq)
+    tensors["decoder.conv_out.bias"][1] = value
+    save_file(tensors, checkpoints.vq, {"groups": "4", "norm_eps": "1e-06"})
+    write_bundle(tiny_sources(checkpoints), tiny_options(), directory / "bundle", lambda _: None)
+    return directory / "bundle"
+
+
+def without_witness(bundle: Path, folder: Path) -> Path:
+    """A copy of `bundle` in `folder` whose decoder is that of an older export, which tells no witness."""
+    shutil.copytree(bundle, folder)
+    manifest, path = read_manifest(folder / MANIFEST_NAME), folder / "decoder.onnx"
+    decoder = onnx.load(path, load_external_data=False)
+    decoder.graph.output.remove(next(output for output in decoder.graph.output if output.name == "witness"))
+    path.write_bytes(decoder.SerializeToString())
+    files = tuple(describe_file(folder, file.path) for file in manifest.files)
+    write_manifest(manifest.model_copy(update={"files": files, "decoder_witness": False}), folder)
+    return folder
 
 
 def die(*_: object) -> None:

@@ -154,8 +154,9 @@ def _blank(engine: Engine, stream: Stream) -> dict[str, DeviceArray]:
 
 def _pictures(stream: Stream, images: int) -> dict[str, DeviceArray]:
     """Buffers of a decoder."""
-    tokens, pixels = np.dtype(np.int64), np.dtype(np.uint8)
-    return {"token_ids": stream.zeros((images, 8, 8), tokens), "image": stream.zeros((images, 32, 32, 3), pixels)}
+    tokens, pixels, numbers = np.dtype(np.int64), np.dtype(np.uint8), np.dtype(np.float32)
+    outputs = {"image": stream.zeros((images, 32, 32, 3), pixels), "witness": stream.zeros((images,), numbers)}
+    return {"token_ids": stream.zeros((images, 8, 8), tokens), **outputs}
 
 
 def unserved(path: Path, *settings: dict[str, Any]) -> list[MuloError | None]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
+import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import ray
 
-__all__ = ["ray_cluster", "worker_pids"]
+__all__ = ["free_port", "ray_cluster", "worker_pids"]
 
 _ATTEMPTS = 3
 """Ray gives its own processes 30 s to start, which a busy machine may need longer for."""
@@ -29,10 +32,24 @@ def ray_cluster() -> Iterator[None]:
             ray.shutdown()
             if attempt == _ATTEMPTS - 1:
                 raise
+        _forget_processes()
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _forget_processes() -> None:
+    """Let go of the processes of a start that failed, which Ray has killed and not waited for, without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def worker_pids(title: str) -> list[int]:

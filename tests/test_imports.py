@@ -60,7 +60,7 @@ ONLY_IN = {
     "cuda": ["mulo_engines.cuda.stream", "mulo_engines.cuda.gpu"],
     "ml_dtypes": ["mulo_export.quantize_for_tensorrt"],
     "fastapi": ["mulo_runtime.service.app", "mulo_runtime.service.event_stream"],
-    "starlette": ["mulo_runtime.service.app"],
+    "starlette": ["mulo_runtime.service.app", "mulo_runtime.service.served"],
     "uvicorn": ["mulo_runtime.service.server"],
     "prometheus_client": ["mulo_runtime.service.metrics"],
     "opentelemetry": ["mulo_runtime.service.tracing"],

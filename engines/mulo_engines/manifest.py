@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 MANIFEST_NAME = "bundle.json"
-SCHEMA_VERSION = 2
-_OLDER_VERSIONS = (1,)
+SCHEMA_VERSION = 3
+_OLDER_VERSIONS = (1, 2)
 """Versions that read as they are: every field that was added since has a default."""
 _SIZE_LIMIT = 4 * 2**20
 _DIGEST_KEY = "manifest_sha256"
@@ -160,6 +160,8 @@ class Manifest(_Record):
         pool_k_max: codebook neighbours that the sampler can pool over.
         pixels_per_token: height (and width) in pixels of the part of an image that one target token stands for.
         rounding: how the decoder turns floats into bytes.
+        decoder_witness: whether the decoder's graph has an output "witness", a number for every image that is finite if
+            and only if its pixels were before they became bytes; images of older exports, without it, go unchecked.
         sampling: default sampling parameters.
         mulo: default switches of MuLo-SD, which the runtime checks.
         prompt: the prompt encoder, where the family brings one.
@@ -171,7 +173,7 @@ class Manifest(_Record):
         canary: how a few images of fixed seeds were accepted, where that was recorded.
     """
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     family: Name
     precision: Name
     ratio: Count
@@ -182,6 +184,7 @@ class Manifest(_Record):
     pool_k_max: Count
     pixels_per_token: Count
     rounding: Name
+    decoder_witness: bool = False
     sampling: dict[str, float | int]
     mulo: dict[str, float | int | str | bool | None]
     prompt: PromptRecord | None = None

@@ -168,9 +168,9 @@ def _downsampler() -> Signature:
     return Signature(high, low)
 
 
-def _decoder() -> Signature:
-    inputs = (_tensor("token_ids", "int64", "N", "h", "w"),)
-    return Signature(inputs, (_tensor("image", "uint8", "N", "H", "W", 3),))
+def _decoder(manifest: Manifest) -> Signature:
+    inputs, image = (_tensor("token_ids", "int64", "N", "h", "w"),), _tensor("image", "uint8", "N", "H", "W", 3)
+    return Signature(inputs, (image, _tensor("witness", "float32", "N")) if manifest.decoder_witness else (image,))
 
 
 def _feed() -> Signature:
@@ -200,7 +200,7 @@ _SIGNATURES: Mapping[str, Callable[[Manifest], Signature]] = {
     "sampler_full": lambda manifest: _sampler(manifest.vocabulary, full=True),
     "upsampler": lambda _: _upsampler(),
     "downsampler": lambda _: _downsampler(),
-    "decoder": lambda _: _decoder(),
+    "decoder": _decoder,
     "feed": lambda _: _feed(),
 }
 GRAPH_NAMES: tuple[str, ...] = tuple(_SIGNATURES)

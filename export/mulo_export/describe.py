@@ -82,6 +82,7 @@ def describe_bundle(
         pool_k_max=options.pool_k_max,
         pixels_per_token=sources.vq.config.pixels_per_token,
         rounding=rounding(sources.target.config),
+        decoder_witness=True,
         sampling=dict(options.sampling),
         mulo=dict(options.mulo),
         prompt=_prompt(sources, options),

@@ -101,6 +101,17 @@ def test_all_faults_of_a_graph_are_told_at_once(bundle: Bundle) -> None:
         check_signature(engine, signature)
 
 
+def test_only_a_decoder_of_which_the_manifest_says_so_has_a_witness(bundle: Bundle) -> None:
+    older, newer = (bundle.manifest.model_copy(update={"decoder_witness": told}) for told in (False, True))
+    without, witnessed = graph_signature(older, "decoder"), graph_signature(newer, "decoder")
+    assert [spec.name for spec in without.outputs] == ["image"]
+    check_signature(FakeEngine("decoder", *without), without)
+    with pytest.raises(EngineMismatch, match="no output witness"):
+        check_signature(FakeEngine("decoder", *without), witnessed)
+    with pytest.raises(EngineMismatch, match="output witness"):
+        check_signature(FakeEngine("decoder", *witnessed), without)
+
+
 def test_a_name_that_no_graph_has_is_refused(bundle: Bundle) -> None:
     with pytest.raises(EngineMismatch, match=r"(?s)'encoder' is no graph.*upsampler"):
         graph_signature(bundle.manifest, "encoder")

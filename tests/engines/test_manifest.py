@@ -119,19 +119,24 @@ def test_the_seal_ignores_order_and_spacing(manifest_file: Path) -> None:
 
 def test_a_newer_schema_asks_for_a_newer_mulo(manifest_file: Path, reseal: Reseal) -> None:
     original = json.loads(manifest_file.read_text())
-    reseal(manifest_file.parent, {**original, "schema_version": 3, "a_field_of_the_future": 1})
+    reseal(manifest_file.parent, {**original, "schema_version": 4, "a_field_of_the_future": 1})
     with pytest.raises(
-        BundleError, match=r"(?s)'schema_version' is newer.*found: +3.*expected: 2.*pip install --upgrade"
+        BundleError, match=r"(?s)'schema_version' is newer.*found: +4.*expected: 3.*pip install --upgrade"
     ):
         read_manifest(manifest_file)
 
 
-def test_a_bundle_of_the_first_schema_opens_as_it_is(manifest_file: Path, reseal: Reseal) -> None:
+@pytest.mark.parametrize(("version", "later"), [(1, {"canary", "decoder_witness"}), (2, {"decoder_witness"})])
+def test_a_bundle_of_an_older_schema_opens_as_it_is(
+    manifest_file: Path, reseal: Reseal, version: int, later: set[str]
+) -> None:
     current, original = read_manifest(manifest_file), json.loads(manifest_file.read_text())
-    first = {key: value for key, value in original.items() if key != "canary"} | {"schema_version": 1}
-    del first["prompt"]["examples"]
-    reseal(manifest_file.parent, first)
+    assert later < original.keys()
+    older = {key: value for key, value in original.items() if key not in later} | {"schema_version": version}
+    del older["prompt"]["examples"]
+    reseal(manifest_file.parent, older)
     assert read_manifest(manifest_file) == current
+    assert not current.decoder_witness
 
 
 @pytest.mark.parametrize("path", ESCAPES)

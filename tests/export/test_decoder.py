@@ -10,7 +10,7 @@ from bundles import VOCABULARY, vq_tensors
 from golden_models import load_graph
 from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.vq import read_vq
-from mulo_export.graphs.decoder import ROUNDINGS, decoder_graph
+from mulo_export.graphs.decoder import ROUNDINGS, WITNESS_SCALE, decoder_graph
 from mulo_export.reference.vq import ReferenceVq
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
@@ -31,6 +31,12 @@ def _pixels(file: TensorFile, rounding: str, token_ids: NDArray[np.int64]) -> ND
     graph = decoder_graph(read_vq(file), file, WEIGHTS, rounding)
     with load_graph(graph, file.path.with_name("decoder.onnx")) as engine:
         return engine.run_once({"token_ids": token_ids})["image"]
+
+
+def _witness(file: TensorFile, token_ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    graph = decoder_graph(read_vq(file), file, WEIGHTS, "half_up")
+    with load_graph(graph, file.path.with_name("decoder.onnx")) as engine:
+        return engine.run_once({"token_ids": token_ids})["witness"]
 
 
 def _level(fraction: float) -> float:
@@ -72,3 +78,44 @@ def test_pixels_are_those_of_the_reference(tmp_path: Path, rounding: str) -> Non
     assert difference.max() <= 1
     assert np.count_nonzero(difference) < 0.001 * difference.size
     assert len(np.unique(expected)) > 50
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("channel", range(3))
+def test_the_witness_of_values_that_are_not_finite_is_not(tmp_path: Path, value: float, channel: int) -> None:
+    colour = [0.0, 0.5, -0.5]
+    colour[channel] = value
+    file = _painting(tmp_path, (colour[0], colour[1], colour[2]))
+    assert not np.isfinite(_witness(file, np.zeros((2, 2, 2), np.int64))).any()
+
+
+def test_infinities_of_both_signs_do_not_cancel(tmp_path: Path) -> None:
+    file = _painting(tmp_path, (np.inf, -np.inf, 0.0))
+    assert not np.isfinite(_witness(file, np.zeros((1, 2, 2), np.int64))).any()
+
+
+def test_the_witness_of_the_largest_finite_values_is_finite(tmp_path: Path) -> None:
+    largest = float(np.finfo(np.float32).max)
+    file = _painting(tmp_path, (largest, -largest, largest))
+    assert np.isfinite(_witness(file, np.zeros((1, 16, 16), np.int64))).all()
+
+
+def test_an_image_that_is_not_finite_leaves_the_witness_of_the_others_as_it_is(tmp_path: Path) -> None:
+    tensors = vq_tensors(np.random.default_rng(0))
+    tensors["quantize.embedding.weight"][7] = np.nan
+    save_file(tensors, tmp_path / WEIGHTS, {"groups": "4"})
+    token_ids = np.zeros((3, 2, 2), np.int64)
+    token_ids[1, 1, 0] = 7
+    witness = _witness(read_tensor_file(tmp_path / WEIGHTS), token_ids)
+    assert np.isfinite(witness).tolist() == [True, False, True]
+
+
+def test_the_witness_is_the_sum_of_the_magnitudes_before_they_are_clipped(tmp_path: Path) -> None:
+    tensors = vq_tensors(np.random.default_rng(0))
+    tensors["decoder.conv_out.weight"] *= 20
+    save_file(tensors, tmp_path / WEIGHTS, {"groups": "4"})
+    file = read_tensor_file(tmp_path / WEIGHTS)
+    token_ids = np.random.default_rng(1).integers(0, VOCABULARY, (2, 5, 3))
+    raw = np.abs(ReferenceVq(read_vq(file), file).decode(token_ids))
+    assert raw.max() > 2
+    np.testing.assert_allclose(_witness(file, token_ids), raw.sum(axis=(1, 2, 3)) * WITNESS_SCALE, rtol=1e-4)

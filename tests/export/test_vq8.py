@@ -50,7 +50,7 @@ def test_the_graph_decodes_as_the_reference_does(file: TensorFile) -> None:
     path = file.path.with_name("decoder.onnx")
     decoder_graph(config, own, file.path.name, "half_up").save(path)
     with OnnxRuntimeEngine.load(path, name="decoder", spinning=False) as engine:
-        (image,) = engine.run_once({"token_ids": tokens}).values()
+        image = engine.run_once({"token_ids": tokens})["image"]
     expected = ReferenceVq(config, own).pixels(tokens, "half_up")
     assert image.shape == (1, 16, 24, 3)
     assert np.abs(image.astype(int) - expected.astype(int)).max() <= 1

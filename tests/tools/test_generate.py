@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bundles import CLASSES, prompt_encoder
+from bundles import CLASSES, broken_decoder_bundle, prompt_encoder
 from click.testing import Result
 from conftest import MakeBundle
 from mulo_runtime import Pipeline, Prompt, Request
@@ -158,6 +158,22 @@ def test_a_bundle_that_was_altered_is_refused(mulo: RunMulo, shared_bundle: Make
     assert result.exit_code == 3
     assert "'decoder.onnx' was altered" in result.stderr
     assert not (tmp_path / "image.png").exists()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("previews", [False, True])
+def test_a_decoder_whose_pixels_are_not_finite_leaves_no_file(
+    mulo: RunMulo, tmp_path: Path, value: float, previews: bool
+) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "out").mkdir()
+    bundle, out = broken_decoder_bundle(tmp_path / "made", value), tmp_path / "out"
+    files = ["--out", out / "image.png", "--overlay", out / "map.png"]
+    files += ["--preview-dir", out / "steps"] if previews else []
+    result = mulo("generate", bundle, "--prompt", PROMPT, *files)
+    assert result.exit_code == 1
+    assert "decoder: the pixels are not finite" in result.stderr
+    assert not list(out.iterdir())
 
 
 def test_a_folder_that_is_no_bundle_is_refused(mulo: RunMulo, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mulo_engines.stream import DeviceArray, Mark, Stream
 from numpy.typing import NDArray
 
 from mulo_runtime.meter import Meter
-from mulo_runtime.pixels import GridGraph, Scale
+from mulo_runtime.pixels import WITNESS, GridGraph, Scale, check_witness
 
 __all__ = ["DeviceGridGraph"]
 
@@ -22,6 +22,8 @@ class _Bound(NamedTuple):
     source: DeviceArray
     result: DeviceArray
     received: NDArray[Any]
+    witness: DeviceArray
+    witnessed: NDArray[np.float32]
 
 
 class DeviceGridGraph(GridGraph):
@@ -35,8 +37,8 @@ class DeviceGridGraph(GridGraph):
     """
 
     def __init__(self, engine: Engine, scale: Scale, stream: Stream, meter: Meter) -> None:
-        self._engine, self._scale, self._stream, self._meter = engine, scale, stream, meter
-        (self._input,), (self._output,) = engine.inputs.values(), engine.outputs.values()
+        super().__init__(engine, scale, meter)
+        self._stream = stream
         self._mark: Mark = stream.mark()
         self._calls: dict[tuple[int, ...], _Bound] = {}
 
@@ -48,10 +50,14 @@ class DeviceGridGraph(GridGraph):
         self._enqueue(bound)
         self._mark.set()
         self._meter.read_back(self._mark)
+        check_witness(self._engine.name, bound.witnessed)
         return bound.received
 
     def enqueue(self, rows: Sequence[DeviceArray]) -> NDArray[Any]:
-        """Map `rows` [rows, cols] of every image; the result is there once a later mark was waited for."""
+        """Map `rows` [rows, cols] of every image; the result is there once a later mark was waited for.
+
+        Nobody checks a witness then: it serves the graphs that tell none.
+        """
         bound = self._bound((len(rows), *rows[0].shape))
         for image, source in enumerate(rows):
             self._stream.copy(bound.source.part(source.shape, offset=image * source.nbytes), source)
@@ -61,6 +67,7 @@ class DeviceGridGraph(GridGraph):
     def _enqueue(self, bound: _Bound) -> None:
         self._meter.run(self._engine.name, bound.call, len(bound.sent))
         self._stream.read(bound.received, bound.result)
+        self._stream.read(bound.witnessed, bound.witness)
 
     def _bound(self, shape: tuple[int, ...]) -> _Bound:
         if shape not in self._calls:
@@ -70,8 +77,11 @@ class DeviceGridGraph(GridGraph):
     def _bind(self, shape: tuple[int, ...]) -> _Bound:
         source = self._stream.zeros(shape, self._input.dtype)
         result = self._stream.zeros(self._scale.output_shape(shape, self._output), self._output.dtype)
-        call = self._engine.bind({self._input.name: source, self._output.name: result})
-        return _Bound(call, _pinned(self._stream, source), source, result, _pinned(self._stream, result))
+        witness = self._stream.zeros((self._witnessed(shape[0]),), np.dtype(np.float32))
+        buffers = {self._input.name: source, self._output.name: result}
+        call = self._engine.bind({**buffers, WITNESS: witness} if witness.nbytes else buffers)
+        sent, received, witnessed = (_pinned(self._stream, array) for array in (source, result, witness))
+        return _Bound(call, sent, source, result, received, witness, witnessed)
 
 
 def _pinned(stream: Stream, like: DeviceArray) -> NDArray[Any]:

@@ -2,18 +2,21 @@
 
     serve run mulo_runtime.scale_out.ray_serve:build_app bundle=/models/r4 lanes=2 gpus=0.5 max_replicas=8
 
-Or in a program, where requests, results, events and errors are those of the pipeline:
+Over HTTP a replica answers as `mulo serve` does, streams, page and the token of MULO_SERVE_TOKEN included, unless it is
+run with `route_prefix=None`. Or in a program, where requests, results, events and errors are those of the pipeline:
 
     handle = serve.run(build_app(ReplicaSettings(bundle=Path("/models/r4"))))
     result = await handle.generate.remote(Request(Prompt("a red circle on dark"), seed=7))
     async for event in handle.options(stream=True).stream.remote(request): ...
 
-Requests wait at the handle, where every replica can take them; when `queue` of them do, the next is refused with Ray's
-`BackPressureError`. A request whose replica dies gets Ray's `ActorDiedError`, and Ray starts another replica.
+Requests wait at Ray's proxy or the handle, where every replica can take them; when `queue` of them do, the next is
+refused with 503, or Ray's `BackPressureError`. One whose replica dies gets 500, or `ActorDiedError`, and Ray starts
+another replica.
 """
 
 # Ray reads the annotation of `build_app`, hence annotations are not postponed here.
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
@@ -23,6 +26,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ray import serve
 
 from mulo_runtime import Pipeline, Request, Result, StreamEvent
+from mulo_runtime.service import app as service
+from mulo_runtime.service.limits import Limits
+from mulo_runtime.service.served import Served
 
 __all__ = ["Replica", "ReplicaSettings", "build_app"]
 
@@ -46,10 +52,17 @@ class Replica:
     """A pipeline in a process of its own; warm before Ray sends it requests."""
 
     def __init__(self, settings: ReplicaSettings) -> None:
-        options = settings.model_dump(include={"backend", "compiled", "threads", "lanes"})
-        # Ray sends a request for each lane; one that was cancelled holds its lane until its next pass.
-        self._pipeline = Pipeline.open(settings.bundle, spinning=False, queue=settings.lanes, **options)
+        options, limits = settings.model_dump(include={"backend", "compiled", "threads", "lanes"}), Limits()
+        # Ray sends a request for each lane, of several images over HTTP; a cancelled one holds it until its next pass.
+        queue = settings.lanes * limits.images
+        self._pipeline = Pipeline.open(settings.bundle, spinning=False, queue=queue, **options)
         self._pipeline.warm_up()
+        token = os.environ.get("MULO_SERVE_TOKEN")
+        self._served = Served(service.build_app(self._pipeline, limits, token=token))
+
+    async def __call__(self, _: object) -> Served:
+        """Answer a request over HTTP, which the service reads itself."""
+        return self._served
 
     async def generate(self, request: Request) -> Result:
         """Make one image; a caller that cancels or goes away stops it at its next pass."""

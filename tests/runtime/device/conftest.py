@@ -30,11 +30,11 @@ def deferred_pipeline(path: Path, before: Callable[[], None] | None = None, **ar
 
 @pytest.fixture
 def open_device_pipeline(shared_bundle: Callable[..., Path]) -> Iterator[MakePipeline]:
-    """`open_device_pipeline(ratio=2, **arguments)`: a pipeline on a device, closed after the test."""
+    """`open_device_pipeline(ratio=2, bundle=None, **arguments)`: a pipeline on a device, closed after the test."""
     opened: list[Pipeline] = []
 
-    def make(ratio: int = 2, **arguments: Any) -> Pipeline:
-        opened.append(deferred_pipeline(shared_bundle(ratio=ratio), **arguments))
+    def make(ratio: int = 2, bundle: Path | None = None, **arguments: Any) -> Pipeline:
+        opened.append(deferred_pipeline(bundle or shared_bundle(ratio=ratio), **arguments))
         return opened[-1]
 
     yield make

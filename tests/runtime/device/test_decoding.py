@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Event as Signal
 from typing import Any
 
 import numpy as np
 import pytest
+from bundles import broken_decoder_bundle, without_witness
+from conftest import MakeBundle
 from mulo_engines.errors import Cancelled, EngineError, NonFiniteError
 from mulo_runtime import AutoRegressive, MuloSD, Pipeline, Result, Sampling, ZipAR
 from mulo_runtime.device.staging import RUN_AHEAD
@@ -117,6 +120,25 @@ def test_a_pass_that_fails_on_the_device_fails_its_request_alone(faulty_device: 
         pipeline.generate(request(3))
     faults.arm(None, RuntimeError())
     assert np.array_equal(pipeline.generate(request(3)).tokens, expected.tokens)
+
+
+def test_a_decoder_whose_pixels_are_not_finite_makes_no_image_and_no_preview(
+    open_device_pipeline: MakePipeline, tmp_path: Path
+) -> None:
+    pipeline = open_device_pipeline(bundle=broken_decoder_bundle(tmp_path, np.nan), images=2)
+    for _ in range(2):
+        with pytest.raises(NonFiniteError, match=r"(?s)decoder: the pixels are not finite.*image 0, 1 of 2"):
+            drawn(pipeline, AutoRegressive(), 2)
+        with pytest.raises(NonFiniteError, match="decoder: the pixels"):
+            next(pipeline.stream(request(method=AutoRegressive())))
+
+
+def test_a_decoder_of_an_older_export_draws_without_a_witness(
+    open_device_pipeline: MakePipeline, shared_bundle: MakeBundle, tmp_path: Path
+) -> None:
+    older = open_device_pipeline(bundle=without_witness(shared_bundle(), tmp_path / "older"))
+    expected = open_device_pipeline().generate(request(3))
+    assert np.array_equal(older.generate(request(3)).image, expected.image)
 
 
 @pytest.mark.parametrize("method", [AutoRegressive(), MuloSD()], ids=str)

@@ -1,17 +1,18 @@
-"""The deployment on a real Ray Serve with two replicas: images, streams, errors, back-pressure, a killed replica."""
+"""The deployment on a real Ray Serve with two replicas: images, streams, errors, back-pressure, killed replicas."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from conftest import MakeBundle
+from http_load import Load, ask
 from mulo_engines.errors import DeviceFailed, EngineError, PromptError
 from mulo_runtime import AutoRegressive, Done, DraftPreview, Pipeline, Prompt, Request, Result
 from mulo_runtime.scale_out.ray_serve import Replica, ReplicaSettings, build_app
@@ -19,7 +20,8 @@ from pydantic import ValidationError
 from ray import serve
 from ray.exceptions import ActorDiedError
 from ray.serve.exceptions import BackPressureError
-from ray_clusters import ray_cluster, worker_pids
+from ray_clusters import free_port, ray_cluster, worker_pids
+from serving import GENERATIONS, eventually
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -27,6 +29,14 @@ PROMPT = Prompt("red circle and blue square")
 QUEUE = 4
 REPLICAS = 2
 REPLICA = "ray::ServeReplica:mulo-test:"
+PORT = free_port()
+URL = f"http://127.0.0.1:{PORT}{GENERATIONS}"
+SLOW = {"prompt": PROMPT.text, "method": "ar"}
+LANES, SEEDS, CLIENTS = 1, 4, 4
+KILLS = 3
+"""A replica that is killed just between two requests loses none: then another is killed."""
+DEADLINE = 60.0
+"""Seconds within which every client must know what became of its request."""
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +46,10 @@ def bundle(shared_bundle: MakeBundle) -> Path:
 
 @pytest.fixture(scope="module")
 def handle(bundle: Path) -> Iterator[Any]:
-    settings = ReplicaSettings(bundle=bundle, queue=QUEUE, min_replicas=REPLICAS, max_replicas=REPLICAS)
+    settings = ReplicaSettings(bundle=bundle, lanes=LANES, queue=QUEUE, min_replicas=REPLICAS, max_replicas=REPLICAS)
     with ray_cluster():
-        yield serve.run(build_app(settings), name="mulo-test", route_prefix=None)
+        serve.start(http_options={"host": "127.0.0.1", "port": PORT})
+        yield serve.run(build_app(settings), name="mulo-test")
         serve.shutdown()
 
 
@@ -90,16 +101,59 @@ def test_a_killed_replica_loses_its_requests_in_flight_with_an_error_and_is_repl
 ) -> None:
     victim = worker_pids(REPLICA)[0]
     responses = [handle.generate.remote(slow(seed)) for seed in range(QUEUE)]
-    os.kill(victim, signal.SIGKILL)
+    kill_and_await_another(victim)
     outcomes = [outcome(response) for response in responses]
     assert outcomes.count("ActorDiedError") <= 1
     assert set(outcomes) <= {"done", "ActorDiedError"}
     assert same(handle.generate.remote(slow(1)).result(timeout_s=120), expected.generate(slow(1)))
-    until = time.monotonic() + 200
-    while len(worker_pids(REPLICA)) < REPLICAS:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    assert victim not in worker_pids(REPLICA)
+
+
+def test_over_http_a_replica_answers_as_the_service_does(handle: Any, expected: Pipeline) -> None:
+    for stream in (False, True):
+        answer = ask(URL, {**SLOW, "seed": 5, "stream": stream}, DEADLINE)
+        assert answer.image is not None, answer.error
+        assert (answer.image == expected.generate(slow(5)).image).all()
+    refused = httpx.post(URL, json={"prompt": "a mauve circle"}, timeout=DEADLINE)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "prompt")
+    several = httpx.post(URL, json={**SLOW, "seed": 5, "n": 4}, timeout=DEADLINE)
+    assert len(several.json()["data"]) == 4
+
+
+def test_a_replica_killed_under_load_over_http_loses_at_most_what_its_lanes_hold(
+    handle: Any, expected: Pipeline
+) -> None:
+    eventually(lambda: running_replicas() == REPLICAS, DEADLINE)
+    first, load = set(worker_pids(REPLICA)), Load()
+    images = [expected.generate(slow(seed)).image for seed in range(SEEDS)]
+    with load.running(URL, SLOW, SEEDS, CLIENTS, DEADLINE):
+        eventually(lambda: len(load.answers) >= 2 * CLIENTS, DEADLINE)
+        assert not load.lost
+        for _ in range(KILLS):
+            kill_and_await_another(worker_pids(REPLICA)[0])
+            if load.lost:
+                break
+        answered = len(load.answers)
+        eventually(lambda: len(load.answers) >= answered + 2 * CLIENTS, DEADLINE)
+    assert 1 <= len(load.lost) <= LANES, "none of the killed replicas had a request, or one lost more than it had"
+    assert all(answer.seconds < DEADLINE for answer in load.answers)
+    assert all((answer.image == images[answer.seed]).all() for answer in load.answers if answer.image is not None)
+
+    # Once all of the first are gone, only a new replica can answer.
+    for survivor in first & set(worker_pids(REPLICA)):
+        os.kill(survivor, signal.SIGKILL)
+    eventually(lambda: (ask(URL, {**SLOW, "seed": 1}, DEADLINE).image == images[1]).all(), DEADLINE)
+
+
+def kill_and_await_another(victim: int) -> None:
+    """Kill a replica, and wait until Ray has another in its place."""
+    os.kill(victim, signal.SIGKILL)
+    eventually(lambda: victim not in worker_pids(REPLICA) and len(worker_pids(REPLICA)) == REPLICAS, 200)
+    eventually(lambda: running_replicas() == REPLICAS, 200)
+
+
+def running_replicas() -> int:
+    (deployment,) = serve.status().applications["mulo-test"].deployments.values()
+    return deployment.replica_states.get("RUNNING", 0)
 
 
 def outcome(response: Any) -> str:

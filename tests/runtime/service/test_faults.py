@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from bundles import broken_decoder_bundle
 from mulo_engines.errors import EngineError
 from mulo_runtime import Pipeline
 from mulo_runtime.service.limits import Limits
@@ -166,6 +169,24 @@ def test_an_unforeseen_error_is_answered_in_the_same_form(
         faults.arm(None, RuntimeError())
         assert service.post(SLOW).status_code == 200
     assert "injected" in caplog.text
+
+
+def test_pixels_that_are_not_finite_are_500_and_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A warm-up that met them would refuse every request from then on.
+    monkeypatch.setattr("mulo_runtime.pipeline.warm_lane", lambda *_: None)
+    with Pipeline.open(broken_decoder_bundle(tmp_path, math.nan), threads=1) as pipeline, serving(pipeline) as service:
+        answer = service.post(SLOW)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine")
+        assert "decoder: the pixels are not finite" in answer.json()["error"]["message"]
+        streamed = service.post({**SLOW, "stream": True, "partial_images": 3})
+        assert (streamed.status_code, streamed.json()["error"]["code"]) == (500, "engine")
+        service.wait_idle()
+
+
+def test_a_decoder_that_the_warm_up_finds_broken_serves_nothing(tmp_path: Path) -> None:
+    with Pipeline.open(broken_decoder_bundle(tmp_path, math.nan), threads=1) as pipeline, serving(pipeline) as service:
+        assert service.post(SLOW).status_code == 503
+        assert service.get("/readyz").json()["state"] == "failed"
 
 
 def test_a_warm_up_that_fails_is_told_by_both_probes(faulty_pipeline: tuple[Pipeline, Faults]) -> None:

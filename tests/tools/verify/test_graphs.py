@@ -41,6 +41,7 @@ def test_a_graph_agrees_with_itself_exactly(make_side: MakeSide, graph: str, tex
         ("drafter", "v_cache_out.1", (0, 1, 3, 5)),
         ("target.condition", "cond_embeds", (1, 2, 3)),
         ("sampler", "candidate_mass", (0, 3)),
+        ("decoder", "witness", (0,)),
     ],
 )
 def test_the_worst_tensor_is_told_with_its_place_and_both_values(
