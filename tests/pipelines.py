@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 __all__ = ["ANY_METHOD", "Faults", "FaultyEngine", "MakePipeline", "request"]
 
 PROMPT = Prompt("red circle and blue square")
-ANY_METHOD = (MuloSD(rows_per_round=0), MuloSD(refresh="none"), MuloSD(draft="rows"))
+ANY_METHOD = (MuloSD(rows_per_round=0), MuloSD(refresh="none"), MuloSD(draft="rows"), MuloSD(redraw_k=15))
 """Methods whose needs cover those of every setting on the tiny grids."""
 
 MakePipeline = Callable[..., Pipeline]

@@ -162,6 +162,7 @@ class Manifest(_Record):
         rounding: how the decoder turns floats into bytes.
         decoder_witness: whether the decoder's graph has an output "witness", a number for every image that is finite if
             and only if its pixels were before they became bytes; images of older exports, without it, go unchecked.
+        steepness: how much steeper the upsampler by pixels makes edges than its bicubic filter leaves them.
         sampling: default sampling parameters.
         mulo: default switches of MuLo-SD, which the runtime checks.
         prompt: the prompt encoder, where the family brings one.
@@ -185,6 +186,7 @@ class Manifest(_Record):
     pixels_per_token: Count
     rounding: Name
     decoder_witness: bool = False
+    steepness: Annotated[float, Field(ge=1)] = 1.0
     sampling: dict[str, float | int]
     mulo: dict[str, float | int | str | bool | None]
     prompt: PromptRecord | None = None

@@ -49,7 +49,7 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
         amax = {} if options.calibration is None else _calibrated(sources, options.precision, options.calibration)
         written = _write_weights(folder, sources, options.precision, amax, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
-        write_graphs(folder, sources, weights, options.pool_k_max)
+        write_graphs(folder, sources, weights, options)
         if sources.prompt is not None:
             shutil.copyfile(sources.prompt.path, folder / PROMPT_FILE)
         files = _files(folder, written)

@@ -41,6 +41,9 @@ _BUNDLE = [
         "--calibration", type=FILE, help="By `mulo calibrate`: fp8 and int8-tensorrt compute in 8 bits, not only store."
     ),
     click.option("--upsampler", type=FILE, help="Checkpoint of a learned upsampler, in place of the one by pixels."),
+    click.option(
+        "--steepness", type=click.FloatRange(1), help="How much steeper edges of enlarged drafts get; 1 leaves them."
+    ),
     click.option("--pool-k-max", type=click.IntRange(1), default=64, help="Largest pool_k that a run may ask for."),
     click.option("--force", is_flag=True, help="Replace the bundle that is there."),
     click.option("--skip-parity", is_flag=True, help="Publish WITHOUT comparing the graphs with their references."),
@@ -144,6 +147,7 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
         skip_parity=given["skip_parity"],
         force=given["force"],
         examples=defaults.examples,
+        steepness=given.get("steepness", defaults.steepness),
     )
 
 

@@ -83,6 +83,7 @@ def describe_bundle(
         pixels_per_token=sources.vq.config.pixels_per_token,
         rounding=rounding(sources.target.config),
         decoder_witness=True,
+        steepness=options.steepness,
         sampling=dict(options.sampling),
         mulo=dict(options.mulo),
         prompt=_prompt(sources, options),

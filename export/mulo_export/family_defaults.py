@@ -38,16 +38,19 @@ _REFERENCE_EXAMPLES = (
     "four purple crosses on grey",
     "a blue circle on light",
 )
+_REFERENCE_STEEPNESS = 3.0
 REFERENCE = {
     2: FamilyDefaults(
         {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0},
         {"tau": 0.01, **_REFERENCE_MULO},
         _REFERENCE_EXAMPLES,
+        _REFERENCE_STEEPNESS,
     ),
     4: FamilyDefaults(
         {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0},
         {"tau": 0.001, **_REFERENCE_MULO},
         _REFERENCE_EXAMPLES,
+        _REFERENCE_STEEPNESS,
     ),
 }
 """By ratio: what served the small family best on the prompts of the bench's split "tune"."""

@@ -23,27 +23,28 @@ from mulo_export.graphs.token_upsampler import token_upsampler_graph
 from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
 from mulo_export.graphs.vq import VqScope
+from mulo_export.options import ExportOptions
 from mulo_export.sources import Sources, TaTok, Transformer
 
 __all__ = ["write_condition", "write_eagle", "write_graphs", "write_transformer"]
 
 
-def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFile], pool_k_max: int) -> None:
+def write_graphs(folder: Path, sources: Sources, weights: Mapping[str, TensorFile], options: ExportOptions) -> None:
     """Write all graphs into `folder`; no weight but the codebook is read.
 
     Args:
         folder: the bundle's directory, where the weights of "ta_tok" lie already, if there are any.
         sources: what the models look like.
         weights: the weights of every role that has graphs as they lie, or will lie, in the bundle.
-        pool_k_max: codebook neighbours that the sampler can pool over.
+        options: how many codebook neighbours the sampler can pool over, and how drafts are enlarged.
     """
     for role, model in (("drafter", sources.drafter), ("target", sources.target)):
         hidden = role == "target" and sources.eagle is not None
         write_transformer(folder, role, model, weights[role], sources.ta_tok, hidden=hidden)
     if sources.eagle is not None:
         write_eagle(folder, sources.eagle, weights["eagle"], weights["target"])
-    _write_vq(folder, sources, weights)
-    neighbours = neighbour_table(normalised_codebook(weights["vq"]), pool_k_max)
+    _write_vq(folder, sources, weights, options.steepness)
+    neighbours = neighbour_table(normalised_codebook(weights["vq"]), options.pool_k_max)
     sampler_graph(neighbours, full=False).save(folder / graph_file("sampler"))
     sampler_graph(neighbours, full=True).save(folder / graph_file("sampler_full"))
     (folder / NEIGHBOUR_FILE).write_bytes(save({"neighbours": neighbours.astype(np.int32)}))
@@ -72,17 +73,17 @@ def write_condition(folder: Path, role: str, model: Transformer, weights: Tensor
     graph.save(folder / graph_file(f"{role}.condition"))
 
 
-def _write_vq(folder: Path, sources: Sources, weights: Mapping[str, TensorFile]) -> None:
+def _write_vq(folder: Path, sources: Sources, weights: Mapping[str, TensorFile], steepness: float) -> None:
     config, file, location = sources.vq.config, weights["vq"], weights_file("vq")
-    _upsampler(sources, weights).save(folder / graph_file("upsampler"))
+    _upsampler(sources, weights, steepness).save(folder / graph_file("upsampler"))
     downsampler_graph(config, file, location, sources.ratio).save(folder / graph_file("downsampler"))
     decoder_graph(config, file, location, rounding(sources.target.config)).save(folder / graph_file("decoder"))
 
 
-def _upsampler(sources: Sources, weights: Mapping[str, TensorFile]) -> GraphBuilder:
+def _upsampler(sources: Sources, weights: Mapping[str, TensorFile], steepness: float) -> GraphBuilder:
     config, location = sources.vq.config, weights_file("vq")
     if sources.upsampler is None:
-        return upsampler_graph(config, weights["vq"], location, sources.ratio)
+        return upsampler_graph(config, weights["vq"], location, sources.ratio, steepness)
     scope = VqScope(GraphBuilder("upsampler"), config, weights["vq"], location)
     own = sources.upsampler.config, weights["upsampler"], weights_file("upsampler")
     return token_upsampler_graph(*own, scope)

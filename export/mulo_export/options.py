@@ -19,11 +19,13 @@ class FamilyDefaults:
         sampling: sampling parameters, by the names of the runtime's `Sampling`.
         mulo: switches of MuLo-SD, by the names of the runtime's `MuloSD`; those it leaves out are the runtime's own.
         examples: prompts to begin with, for a family that reads words.
+        steepness: how much steeper edges of enlarged drafts become than the bicubic filter leaves them.
     """
 
     sampling: Mapping[str, float | int]
     mulo: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
+    steepness: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class ExportOptions:
         skip_parity: publish without comparing the graphs with their references; recorded in the manifest.
         force: replace a bundle that is there already.
         examples: prompts to begin with, for bundles that read words.
+        steepness: how much steeper edges of enlarged drafts become than the bicubic filter leaves them; a learned
+            upsampler does without.
     """
 
     precision: Precision
@@ -49,6 +53,7 @@ class ExportOptions:
     skip_parity: bool = False
     force: bool = False
     examples: tuple[str, ...] = ()
+    steepness: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from mulo_engines.bundle import Bundle
 from mulo_export import bundle_writer, cli, graph_writer
 from mulo_export.checkpoints.tensor_file import TensorFile
+from mulo_export.options import ExportOptions
 from mulo_export.parity import gate
 from mulo_export.sources import Sources
 from safetensors.numpy import load_file, save_file
@@ -114,9 +115,9 @@ def test_the_shipped_family_is_found_without_importing_its_package(tmp_path: Pat
 def test_a_wrong_graph_fails_the_parity_and_publishes_nothing(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_wrong(folder: Path, sources: Sources, weights: dict[str, TensorFile], pool_k_max: int) -> None:
+    def write_wrong(folder: Path, sources: Sources, weights: dict[str, TensorFile], options: ExportOptions) -> None:
         wrong = replace(sources.target, config=replace(sources.target.config, rope_base=9000.0))
-        graph_writer.write_graphs(folder, replace(sources, target=wrong), weights, pool_k_max)
+        graph_writer.write_graphs(folder, replace(sources, target=wrong), weights, options)
 
     monkeypatch.setattr(bundle_writer, "write_graphs", write_wrong)
     result = _export(checkpoints)

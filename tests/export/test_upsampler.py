@@ -13,7 +13,7 @@ from mulo_export.checkpoints.tensor_file import TensorFile, read_tensor_file
 from mulo_export.checkpoints.vq import read_vq
 from mulo_export.graphs.upsampler import downsampler_graph, upsampler_graph
 from mulo_export.graphs.vq import vq_decode_graph, vq_encode_graph
-from mulo_export.reference.vq import ReferenceVq, bicubic
+from mulo_export.reference.vq import ReferenceVq, bicubic, steepened
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
@@ -37,15 +37,16 @@ def file(tmp_path: Path) -> TensorFile:
     return _file(tmp_path)
 
 
+@pytest.mark.parametrize("steepness", [1.0, 3.0])
 @pytest.mark.parametrize("ratio", [2, 3, 4])
-def test_candidates_are_those_of_the_reference(file: TensorFile, ratio: int) -> None:
+def test_candidates_are_those_of_the_reference(file: TensorFile, ratio: int, steepness: float) -> None:
     config, token_ids = read_vq(file), _tokens(2, 4, 3)
-    graph = upsampler_graph(config, file, WEIGHTS, ratio)
+    graph = upsampler_graph(config, file, WEIGHTS, ratio, steepness)
     with load_graph(graph, file.path.with_name("upsampler.onnx")) as engine:
         candidate_ids = engine.run_once({"token_ids": token_ids})["candidate_ids"]
     assert candidate_ids.shape == (2, 4 * ratio, 3 * ratio)
     assert len(np.unique(candidate_ids)) > 5
-    assert np.array_equal(candidate_ids, ReferenceVq(config, file).upsample(token_ids, ratio))
+    assert np.array_equal(candidate_ids, ReferenceVq(config, file).upsample(token_ids, ratio, steepness))
 
 
 @pytest.mark.parametrize("ratio", [2, 4])
@@ -88,6 +89,16 @@ def test_the_reference_enlarges_a_single_pixel_to_the_cubic_kernel_of_coefficien
     # The kernel at distances 1.75, 1.25, 0.75 and 0.25.
     half = [-2.25, -6.75, 16.75, 56.25]
     assert bicubic(image, 2)[0, 0, 0].tolist() == [0, 0, 0, *half, *half[::-1], 0, 0, 0]
+
+
+def test_the_reference_makes_an_enlarged_edge_as_steep_as_before_in_its_place_and_leaves_what_is_even() -> None:
+    image = np.repeat(np.array([[0.0, 1.0]], np.float32), [3, 3], axis=1)[None, None]
+    enlarged = bicubic(image, 4)
+    steep = steepened(enlarged, 3, 3.0)[0, 0, 0]
+    assert ((enlarged > 0.05) & (enlarged < 0.95)).sum() == 4 * 4
+    assert ((steep > 0.05) & (steep < 0.95)).sum() <= 2
+    assert (steep > 0.5).tolist() == [False] * 12 + [True] * 12
+    assert np.array_equal(steepened(np.full((1, 3, 4, 5), 0.25, np.float32), 3, 3.0), np.full((1, 3, 4, 5), 0.25))
 
 
 def test_the_reference_repeats_edges_so_that_an_even_image_stays_even() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mulo_runtime import AutoRegressive, ClassId, MuloSD, Prompt, Request, Result, Sampling, ZipAR
 from pipelines import MakePipeline, request
+from safetensors.numpy import load_file
 
 REJECT_ALL, ACCEPT_ALL = 2.0, 0.0
 
@@ -37,6 +38,7 @@ def tokens(result: Result) -> list[int]:
         {"rejection": "raster"},
         {"radius": None},
         {"include_self": False},
+        {"redraw_k": 8},
     ],
     ids=str,
 )
@@ -164,6 +166,30 @@ def test_without_expansion_only_rejections_are_resampled(open_pipeline: MakePipe
     assert wide.statistics.rejected == alone.statistics.rejected < wide.statistics.resampled
 
 
+def test_a_candidate_gives_way_to_what_is_drawn_near_it_and_to_nothing_else(open_pipeline: MakePipeline) -> None:
+    pipeline = open_pipeline()
+    method = MuloSD(tau=ACCEPT_ALL, rows_per_round=0)
+    kept, near, wide = (
+        np.array(tokens(pipeline.generate(request(5, method.with_changes(redraw_k=nearest))))) for nearest in (0, 4, 15)
+    )
+    nearest = load_file(pipeline.bundle.file("neighbours.safetensors"))["neighbours"]
+    within = (nearest[kept, 1:5] == wide[:, None]).any(1)
+    assert 0 < within.sum() < (wide != kept).sum() < len(kept)
+    assert near.tolist() == np.where(within, wide, kept).tolist()
+
+
+@pytest.mark.parametrize("refresh", ["block", "none"])
+def test_the_next_round_sees_what_was_redrawn_where_keys_are_refreshed(
+    open_pipeline: MakePipeline, refresh: Any
+) -> None:
+    pipeline, method = open_pipeline(), MuloSD(tau=ACCEPT_ALL, refresh=refresh)
+    kept, redrawn = (
+        pipeline.generate(request(5, method.with_changes(redraw_k=nearest))).statistics.engines["target"].queries
+        for nearest in (0, 8)
+    )
+    assert redrawn > kept if refresh == "block" else redrawn == kept
+
+
 @pytest.mark.parametrize(
     "method",
     [
@@ -178,6 +204,7 @@ def test_without_expansion_only_rejections_are_resampled(open_pipeline: MakePipe
         MuloSD(pool_k=4, draft="rows"),
         MuloSD(pool_k=4, draft="rows", refresh="none"),
         MuloSD(pool_k=4, draft="rows", resynchronise=False),
+        MuloSD(tau=0.01, pool_k=4, redraw_k=8),
     ],
     ids=str,
 )

@@ -28,6 +28,7 @@ _METHOD_HELP: Mapping[str, str] = {
     "tau": "mulo-sd: accept a candidate whose pooled mass reaches this; 0 accepts all, above 1 none.",
     "pool_k": "mulo-sd: nearest codebook entries whose probability is pooled.",
     "include_self": "mulo-sd: whether the candidate is one of them.",
+    "redraw_k": "mulo-sd: an accepted candidate gives way to a draw that is one of so many entries nearest to it.",
     "radius": "mulo-sd: expand a rejection by this many tokens; none does not.",
     "rejection": "mulo-sd: resample around rejections, or everything from the first on.",
     "draft": "mulo-sd: draft the whole image first, or rows as rounds need them.",

@@ -17,16 +17,27 @@ _REACH = 2
 """Pixels on either side that a pixel's enlargement depends on."""
 
 
-def upsampler_graph(config: VqConfig, file: TensorFile, location: str, ratio: int) -> GraphBuilder:
+def upsampler_graph(
+    config: VqConfig, file: TensorFile, location: str, ratio: int, steepness: float = 1.0
+) -> GraphBuilder:
     """Declare token_ids [N, h, w] -> candidate_ids [N, h * ratio, w * ratio].
 
     The image of the tokens, clamped to -1..1, is enlarged by a bicubic filter and encoded again.
+
+    Args:
+        config: the tokenizer's structure.
+        file: its weights.
+        location: where the weights will lie, relative to the graph.
+        ratio: rows that become of one.
+        steepness: how much steeper edges become than the filter leaves them.
     """
     graph = GraphBuilder("upsampler")
     scope = VqScope(graph, config, file, location)
     image = _clamp(graph, decode_tokens(scope, graph.input("token_ids", "int64", ["N", "h", "w"])))
-    candidate_ids = encode_image(scope, _enlarge(graph, image, ratio))
-    graph.output("candidate_ids", candidate_ids, "int64", ["N", "rh", "rw"])
+    enlarged = _enlarge(graph, image, ratio)
+    if steepness != 1:
+        enlarged = _steepen(graph, enlarged, ratio, steepness)
+    graph.output("candidate_ids", encode_image(scope, enlarged), "int64", ["N", "rh", "rw"])
     return graph
 
 
@@ -59,6 +70,20 @@ def _enlarge(graph: GraphBuilder, image: Value, ratio: int) -> Value:
     padded = graph.op("Pad", image, margin, mode="edge")
     places = graph.op("Conv", padded, graph.constant(np.tile(kernels, (3, 1, 1, 1)), "float32"), group=3)
     return graph.op("DepthToSpace", places, blocksize=ratio, mode="CRD")
+
+
+def _steepen(graph: GraphBuilder, image: Value, ratio: int, steepness: float) -> Value:
+    """Every pixel `steepness` times as far from the middle of its surroundings' range, but never out of that range.
+
+    An edge that the filter has spread over several pixels gets as narrow as one of an image that was never enlarged,
+    in the same place. The surroundings reach as far as a pixel before the enlargement did.
+    """
+    side, reach = [2 * ratio - 1] * 2, [ratio - 1] * 4
+    highest = graph.op("MaxPool", image, kernel_shape=side, pads=reach)
+    lowest = graph.op("Neg", graph.op("MaxPool", graph.op("Neg", image), kernel_shape=side, pads=reach))
+    middle = graph.op("Mul", graph.op("Add", highest, lowest), graph.constant(0.5, "float32"))
+    away = graph.op("Mul", graph.op("Sub", image, middle), graph.constant(steepness, "float32"))
+    return graph.op("Min", graph.op("Max", graph.op("Add", middle, away), lowest), highest)
 
 
 def _cubic_taps(ratio: int) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ def measure(folder: Path, sources: Sources, options: ExportOptions) -> list[Pari
         *measure_transformer(folder, "drafter", sources, options.precision, rng),
         *measure_transformer(folder, "target", sources, options.precision, rng),
         *measure_eagle(folder, sources, options.precision, rng),
-        *measure_tokenizer(folder, sources, rng),
+        *measure_tokenizer(folder, sources, options.steepness, rng),
         *measure_sampler(folder, sources, options.pool_k_max, rng),
         *measure_feed(folder, rng),
     ]

@@ -29,14 +29,18 @@ _PIXEL_ERROR = 0.01
 """Of the sum of an image's magnitudes, about a level of 127."""
 
 
-def measure_tokenizer(folder: Path, sources: Sources, rng: np.random.Generator) -> Iterator[ParityRecord]:
+def measure_tokenizer(
+    folder: Path, sources: Sources, steepness: float, rng: np.random.Generator
+) -> Iterator[ParityRecord]:
     """Compare the tokenizer's graphs with the reference, which reads the checkpoint."""
     reference, ratio = ReferenceVq(sources.vq.config, sources.vq.file), sources.ratio
     rows, columns = _GRID
     tokens = rng.integers(reference.config.vocabulary, size=(1, rows, columns))
     candidates = rng.integers(reference.config.vocabulary, size=(1, rows * ratio, columns * ratio))
     (found,) = _run(folder, "upsampler", {"token_ids": tokens})
-    yield differing_share("upsampler", "tokens", [(found, _upsampled(sources, reference, tokens))], _NEAR_TIES)
+    yield differing_share(
+        "upsampler", "tokens", [(found, _upsampled(sources, reference, steepness, tokens))], _NEAR_TIES
+    )
     (found,) = _run(folder, "downsampler", {"candidate_ids": candidates})
     yield differing_share("downsampler", "tokens", [(found, reference.downsample(candidates, ratio))], _NEAR_TIES)
     found, witness = _run(folder, "decoder", {"token_ids": tokens})
@@ -47,9 +51,11 @@ def measure_tokenizer(folder: Path, sources: Sources, rng: np.random.Generator) 
     yield relative_error("decoder", "the witness", [(witness, magnitudes)], _PIXEL_ERROR)
 
 
-def _upsampled(sources: Sources, tokenizer: ReferenceVq, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+def _upsampled(
+    sources: Sources, tokenizer: ReferenceVq, steepness: float, tokens: NDArray[np.int64]
+) -> NDArray[np.int64]:
     if sources.upsampler is None:
-        return tokenizer.upsample(tokens, sources.ratio)
+        return tokenizer.upsample(tokens, sources.ratio, steepness)
     codebook = normalised_codebook(sources.vq.file)
     return ReferenceUpsampler(sources.upsampler.config, sources.upsampler.file, codebook).upsample(tokens)
 

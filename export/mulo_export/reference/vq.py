@@ -55,9 +55,10 @@ class ReferenceVq:
         token_ids = np.stack([np.argmax(rows @ codebook.T, axis=-1) for rows in directions])
         return Encoded(latent, token_ids)
 
-    def upsample(self, token_ids: Tokens, ratio: int) -> Tokens:
+    def upsample(self, token_ids: Tokens, ratio: int, steepness: float = 1.0) -> Tokens:
         """Tokens [N, h, w] -> candidates [N, h * ratio, w * ratio]."""
-        return self.encode(bicubic(np.clip(self.decode(token_ids), -1, 1), ratio)).token_ids
+        enlarged = bicubic(np.clip(self.decode(token_ids), -1, 1), ratio)
+        return self.encode(steepened(enlarged, ratio - 1, steepness)).token_ids
 
     def downsample(self, candidate_ids: Tokens, ratio: int) -> Tokens:
         """Candidates [N, h * ratio, w * ratio] -> tokens [N, h, w]."""
@@ -140,6 +141,16 @@ def bicubic(image: Floats, ratio: int) -> Floats:
     rows, columns = (_interpolation(size, ratio) for size in image.shape[2:])
     enlarged: Floats = (rows @ image @ columns.T).astype(np.float32)
     return enlarged
+
+
+def steepened(image: Floats, reach: int, steepness: float) -> Floats:
+    """Stretch every pixel of [N, C, H, W] about the middle of the range within `reach` of it, and keep it in there."""
+    padded = np.pad(image, ((0, 0), (0, 0), (reach, reach), (reach, reach)), mode="edge")
+    around = np.lib.stride_tricks.sliding_window_view(padded, (2 * reach + 1, 2 * reach + 1), axis=(2, 3))
+    highest, lowest = around.max((-2, -1)), around.min((-2, -1))
+    middle = (highest + lowest) / 2
+    steep: Floats = np.clip(middle + np.float32(steepness) * (image - middle), lowest, highest)
+    return steep
 
 
 def _interpolation(size: int, ratio: int) -> NDArray[np.float64]:

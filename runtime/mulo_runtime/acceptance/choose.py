@@ -23,6 +23,7 @@ from mulo_runtime.settings import (
     LanternPlus,
     LinearRSD,
     Method,
+    MuloSD,
     Speculative,
     UniformRSD,
 )
@@ -31,10 +32,15 @@ __all__ = ["chain_rule", "neighbours_needed"]
 
 
 def neighbours_needed(method: Method) -> int:
-    """How many nearest codebook entries the method's rule looks at; 0 where it looks at none."""
-    if isinstance(method, Lantern | LanternPlus):
-        return method.nearest
-    return method.group_k if isinstance(method, GSD) else 0
+    """How many nearest codebook entries the method looks at on the host; 0 where it looks at none."""
+    match method:
+        case Lantern() | LanternPlus():
+            return method.nearest
+        case GSD():
+            return method.group_k
+        case MuloSD():
+            return method.redraw_k
+    return 0
 
 
 def chain_rule(method: Chain | Jacobi, nearest: NDArray[np.int32]) -> ChainRule:

@@ -59,7 +59,7 @@ class _Verifying:
         self._lane, self._job, self._settings = lane, job, settings
         self._tokens, self._mass = outcome.tokens, outcome.mass
         self._rule = PooledMass(settings.tau, settings.pool_k, settings.include_self)
-        self._stale_from: int | None = None
+        self._stale_from = int(self._tokens.shape[1])
 
     def verify(self, first_row: int, candidates: Grid) -> tuple[Grid, NDArray[np.bool_]]:
         """Place `candidates` [N, rows, cols] in the image and ask the target about them.
@@ -80,6 +80,7 @@ class _Verifying:
         stretch.finish()
         accepted = self._rule.accept(draws.probability, draws.mass)
         self._mass += draws.mass.sum(1)
+        self._stale_from = start + self._redraw(self._tokens[:, start:stop], draws.tokens, accepted)
         return draws.tokens, ~accepted.reshape(candidates.shape)
 
     def resample(self, first_row: int, sampled: Grid, plans: list[list[Wave]], learnt: range | None) -> Grid | None:
@@ -94,12 +95,24 @@ class _Verifying:
                 self._tokens[image, wave.targets] = sampled[image, wave.targets - start]
             if plan and self._settings.stale == "mask":
                 self._lane.target.hide(image, np.concatenate([wave.targets for wave in plan]))
-        self._stale_from = min((int(plan[0].targets[0]) for plan in plans if plan), default=None)
+        self._stale_from = min([self._stale_from, *(int(plan[0].targets[0]) for plan in plans if plan)])
         stretch = self._stretch()
         run_waves(stretch, [plan[1:] for plan in plans])
         verified = None if learnt is None else self._downsampled(stretch, learnt)
         stretch.finish()
         return verified
+
+    def _redraw(self, candidates: Grid, sampled: Grid, accepted: NDArray[np.bool_]) -> int:
+        """Put `sampled` in the place of accepted `candidates` near it; returns the first place, or how many there are.
+
+        All are [N, rows * cols]; `candidates` is updated.
+        """
+        places = int(candidates.shape[1])
+        if not self._settings.redraw_k:
+            return places
+        redrawn = accepted & (self._lane.nearest[candidates] == sampled[..., None]).any(-1)
+        np.copyto(candidates, sampled, where=redrawn)
+        return min(np.flatnonzero(redrawn.any(0)).tolist(), default=places)
 
     def _downsampled(self, stretch: Stretch, rows: range) -> Grid:
         """Low-resolution `rows` of the image, which are made with `look_ahead` rows above them."""
@@ -115,10 +128,11 @@ class _Verifying:
     def _rewound(self, start: int) -> int:
         """The first token to feed: the last before the round, or the first that changed after its key was computed."""
         last = max(start - 1, 0)
-        if self._settings.refresh != "block" or start == 0 or self._stale_from is None:
+        if self._settings.refresh != "block" or start == 0:
             return last
-        self._lane.target.rewind(min(self._stale_from, last))
-        return min(self._stale_from, last)
+        first = min(self._stale_from, last)
+        self._lane.target.rewind(first)
+        return first
 
 
 def _plan(rejected: NDArray[np.bool_], first_row: int, widest: int, settings: MuloSD) -> list[Wave]:

@@ -58,6 +58,9 @@ class MuloSD:
             least tau; 0 accepts everything, above 1 rejects everything.
         pool_k: k of the pooled mass.
         include_self: whether the candidate's own probability counts in the pooled mass.
+        redraw_k: an accepted candidate gives way to what the target draws in its place, if that is one of the
+            candidate's `redraw_k` nearest codebook entries; 0 keeps every accepted candidate. Not of the paper: an
+            enlarged draft lacks the texture that only the target knows, and the verification has drawn it already.
         radius: Chebyshev radius l by which every rejection is expanded, clipped to the round and to the tokens from
             the first rejection on; None turns expansion off.
         rejection: "local" resamples the expanded rejections; "raster" resamples everything from the first rejection
@@ -86,6 +89,7 @@ class MuloSD:
     tau: float = 0.1
     pool_k: int = 8
     include_self: bool = True
+    redraw_k: int = 0
     radius: int | None = 1
     rejection: Literal["local", "raster"] = "local"
     draft: Literal["image", "rows"] = "image"
@@ -106,7 +110,7 @@ class MuloSD:
         require("tau", self.tau, self.tau >= 0, "0 or more")
         require("pool_k", self.pool_k, self.pool_k >= 1, "1 or more")
         require("radius", self.radius, self.radius is None or self.radius >= 0, "0 or more, or None")
-        for name in ("draft_window", "rows_per_round", "look_ahead", "window"):
+        for name in ("redraw_k", "draft_window", "rows_per_round", "look_ahead", "window"):
             require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
         self.draft_sampling(Sampling())
         one_of("rejection", self.rejection, ("local", "raster"))

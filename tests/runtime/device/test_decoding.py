@@ -25,6 +25,7 @@ METHODS = [
     MuloSD(refresh="dirty", surrogate="latest", stale="mask"),
     MuloSD(tau=2, islands="serial", draft_window=0),
     MuloSD(tau=0),
+    MuloSD(redraw_k=8),
     MuloSD(guided="drafter"),
     MuloSD(rejection="raster", window=0),
 ]
