@@ -59,6 +59,7 @@ _SAMPLING = [
 _MULO = [
     click.option("--tau", type=click.FloatRange(0), help="Probability mass from which a candidate is accepted."),
     click.option("--pool-k", type=click.IntRange(1), help="Nearest codes whose probability is pooled."),
+    click.option("--redraw-k", type=click.IntRange(0), help="Nearest codes that a draw may be of to replace a draft."),
     click.option("--radius", type=click.IntRange(0), help="By how many tokens a rejection is expanded."),
     click.option("--rows-per-round", type=click.IntRange(0), help="Drafter rows in a round; 0 is the whole image."),
     click.option("--window", type=click.IntRange(0), help="ZipAR window inside an island; 0 is serial."),
@@ -84,6 +85,7 @@ _COMPUTED_CODES = ("int8", "float8e4m3fn")
 _MULO_NAMES = (
     "tau",
     "pool_k",
+    "redraw_k",
     "radius",
     "rows_per_round",
     "window",

@@ -24,6 +24,7 @@ PUBLISHED = {
 
 _REFERENCE_MULO: Mapping[str, float | int | str | None] = {
     "radius": None,
+    "redraw_k": 32,
     "draft_window": 0,
     "draft_temperature": 0.4,
     "rows_per_round": 0,
@@ -38,19 +39,18 @@ _REFERENCE_EXAMPLES = (
     "four purple crosses on grey",
     "a blue circle on light",
 )
-_REFERENCE_STEEPNESS = 3.0
 REFERENCE = {
     2: FamilyDefaults(
         {"guidance_scale": 1.25, "temperature": 0.5, "top_k": 0, "top_p": 1.0},
         {"tau": 0.01, **_REFERENCE_MULO},
         _REFERENCE_EXAMPLES,
-        _REFERENCE_STEEPNESS,
+        steepness=1.5,
     ),
     4: FamilyDefaults(
         {"guidance_scale": 1.5, "temperature": 0.8, "top_k": 0, "top_p": 1.0},
         {"tau": 0.001, **_REFERENCE_MULO},
         _REFERENCE_EXAMPLES,
-        _REFERENCE_STEEPNESS,
+        steepness=3.0,
     ),
 }
 """By ratio: what served the small family best on the prompts of the bench's split "tune"."""
