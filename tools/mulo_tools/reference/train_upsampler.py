@@ -2,7 +2,8 @@
 
 The loss is that of the paper as far as it goes without a perceptual network: the squared error of the image that the
 tokenizer paints of the upsampled codes, and the commitment of the vectors to the codes of the finer grid. A
-cross-entropy over codes, which the paper found clearly worse, is not taken.
+cross-entropy over codes, which the paper found clearly worse, is not taken. Painting costs many times what the network
+does, so that the commitment alone leads for the first part.
 """
 
 from dataclasses import asdict, dataclass
@@ -24,12 +25,22 @@ from mulo_tools.reference.weights_file import load_tokenizer, save_upsampler
 
 @dataclass(frozen=True, slots=True)
 class UpsamplerRecipe:
-    """How an upsampler is trained; `commitment` weighs that loss against the squared error of pixels."""
+    """How an upsampler is trained.
+
+    Attributes:
+        seed: of the weights and the batches.
+        batch: pairs of grids in a step.
+        learning_rate: until half of the budget is used up; it falls to zero from there on.
+        commitment: weight of that loss beside the squared error of pixels.
+        painted_from: share of the budget from which on pixels are compared, too.
+        memory: steps that the averaged weights remember.
+    """
 
     seed: int = 0
     batch: int = 16
     learning_rate: float = 2e-3
     commitment: float = 0.5
+    painted_from: float = 0.6
     memory: int = 100
 
 
@@ -83,15 +94,20 @@ class UpsamplerTraining:
         rows = rng.choice(len(low), self.recipe.batch, replace=False)
         coarse, fine = (self.codebook[_grid(tokens[rows])] for tokens in (low, high))
         finer = self.model(coarse)
-        quantized = self.codebook[self.tokenizer.nearest(finer)]
-        painted, wanted = self.tokenizer.paint(straight_through(finer, quantized)), self.tokenizer.paint(fine)
-        commitment = 1 - (finer * fine).sum(-1).mean()
-        loss = functional.mse_loss(painted, wanted) + self.recipe.commitment * commitment
+        loss = self.recipe.commitment * (1 - (finer * fine).sum(-1).mean())
+        if progress >= self.recipe.painted_from:
+            loss = loss + self._difference(finer, fine)
         torch.autograd.backward(loss)
         self.optimizer.step()
         self.step += 1
         self.average.update(self.model, self.step)
         return float(loss.detach())
+
+    def _difference(self, finer: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
+        """Squared error of the image of `finer`, quantized, beside that of `fine`."""
+        quantized = self.codebook[self.tokenizer.nearest(finer)]
+        painted, wanted = self.tokenizer.paint(straight_through(finer, quantized)), self.tokenizer.paint(fine)
+        return functional.mse_loss(painted, wanted)
 
 
 def _grid(tokens: NDArray[np.uint16]) -> torch.Tensor:
