@@ -11,7 +11,7 @@ from mulo_engines import supported
 from mulo_engines.backends import open_backend
 from mulo_engines.cuda.gpu import Gpu
 from mulo_engines.errors import EngineUnavailable, UnsupportedVersion
-from mulo_engines.onnxruntime import engine
+from mulo_engines.onnxruntime import backend
 from mulo_engines.supported import SUPPORTED, check_gpu, check_version, supported_table
 from mulo_engines.tensorrt.binding import load_binding
 
@@ -51,7 +51,7 @@ def test_an_old_gpu_and_an_old_driver_are_refused() -> None:
 
 
 def test_versions_are_checked_when_a_backend_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "VERSION", "1.30.2")
+    monkeypatch.setattr(backend, "VERSION", "1.30.2")
     with pytest.raises(UnsupportedVersion, match=r"ONNX Runtime"):
         open_backend("onnxruntime")
     monkeypatch.setattr(supported.platform, "python_version", lambda: "3.9.1")

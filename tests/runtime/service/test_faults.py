@@ -173,7 +173,7 @@ def test_an_unforeseen_error_is_answered_in_the_same_form(
 
 def test_pixels_that_are_not_finite_are_500_and_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A warm-up that met them would refuse every request from then on.
-    monkeypatch.setattr("mulo_runtime.pipeline.warm_lane", lambda *_: None)
+    monkeypatch.setattr("mulo_runtime.pipeline.warm_lanes", lambda *_: None)
     with Pipeline.open(broken_decoder_bundle(tmp_path, math.nan), threads=1) as pipeline, serving(pipeline) as service:
         answer = service.post(SLOW)
         assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine")

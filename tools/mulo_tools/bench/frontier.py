@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
+from mulo_tools.bench.methods import spelled
 from mulo_tools.bench.report import Report, Row
 from mulo_tools.drawing import INK, PALE_INK, PAPER
 from mulo_tools.output import replacing
@@ -89,7 +90,7 @@ def _names(rows: Sequence[Row]) -> Iterator[str]:
     first: dict[str, dict[str, Any]] = {}
     for row in rows:
         usual = first.setdefault(row.method, _fixed(row))
-        others = [f"{name} {value}" for name, value in _fixed(row).items() if value != usual.get(name)]
+        others = [f"{name} {spelled(value)}" for name, value in _fixed(row).items() if value != usual.get(name)]
         yield ", ".join([row.method, *(text.replace("_", " ") for text in others)])
 
 

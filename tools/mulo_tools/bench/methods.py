@@ -11,7 +11,7 @@ from mulo_runtime.defaults import default_method
 
 from mulo_tools.method_options import parse_method
 
-__all__ = ["chosen_methods", "default_methods", "method_title"]
+__all__ = ["chosen_methods", "default_methods", "method_title", "spelled"]
 
 _ZIPAR_WINDOWS = (2, 4, 8, 16)
 _TAUS = (0.1, 0.03, 0.01, 0.003)
@@ -46,9 +46,10 @@ def method_title(method: Method) -> str:
     """The method's name and the switches that differ from their defaults; `parse_method` understands it."""
     defaults: dict[str, Any] = {field.name: field.default for field in fields(method)}
     settings = method_settings(method).items()
-    told = [f"{name}={_spelled(value)}" for name, value in settings if name in _TOLD or value != defaults[name]]
+    told = [f"{name}={spelled(value)}" for name, value in settings if name in _TOLD or value != defaults[name]]
     return " ".join([method_name(method), *told])
 
 
-def _spelled(value: object) -> str:
+def spelled(value: object) -> str:
+    """A switch's value as users write it."""
     return str(value).lower() if isinstance(value, bool | None) else str(value)

@@ -21,7 +21,7 @@ class Row(_Record):
     """One method's figures.
 
     Attributes:
-        method: "ar", "zipar" or "mulo-sd".
+        method: its name.
         ratio: rows of the target's grid for one of the drafter's.
         settings: the method's switches.
         images: images that were scored; those that were timed where none was scored.
