@@ -25,7 +25,7 @@ _PROMPTS = (
 )
 _COLUMNS = ("draft", "upsampled draft", "accept map", "MuLo-SD", "plain decoding, same seed")
 _LEGEND = (
-    ((96, 96, 96), "accepted: the upsampled draft stays"),
+    ((96, 96, 96), "accepted: the upsampled draft, or a draw near it"),
     (COLOURS[Accept.REJECTED], "rejected by the target"),
     (COLOURS[Accept.NEIGHBOUR], "resampled beside a rejection; islands are outlined"),
 )
