@@ -60,7 +60,7 @@ class _Shares:
 
 _PUBLISHED_MULO = {512: (("Tar-1.5B", 1.94), ("Tar-7B", 2.03)), 1024: (("Tar-1.5B", 3.90), ("Tar-7B", 5.33))}
 _PUBLISHED_ZIPAR = {512: 1.88, 1024: 3.65}
-_MEASURED = {512: _Shares(4.4 / 16, 0.076), 1024: _Shares(9.7 / 32, 0.050)}
+_MEASURED = {512: _Shares(3.5 / 16, 0.068), 1024: _Shares(2.9 / 32, 0.022)}
 """The reference family's defaults at ratios 2 and 4."""
 _SIMULATED = _Shares(135 / 64, 0.35)
 """One rejection in a hundred, placed independently, radius 3, window 4 inside islands."""
