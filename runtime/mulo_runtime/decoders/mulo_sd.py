@@ -110,7 +110,11 @@ class _Verifying:
         places = int(candidates.shape[1])
         if not self._settings.redraw_k:
             return places
-        redrawn = accepted & (self._lane.nearest[candidates] == sampled[..., None]).any(-1)
+        near = np.zeros(candidates.shape, np.bool_)
+        # One rank after the other: all at once would allocate `redraw_k` times as much as the image holds.
+        for rank in range(self._settings.redraw_k):
+            near |= self._lane.nearest[candidates, rank] == sampled
+        redrawn = accepted & near
         np.copyto(candidates, sampled, where=redrawn)
         return min(np.flatnonzero(redrawn.any(0)).tolist(), default=places)
 
