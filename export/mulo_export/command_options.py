@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -140,17 +141,14 @@ def export_options(settings: Mapping[str, Any], defaults: FamilyDefaults, vocabu
     codes = PRECISIONS[precision].codes
     if "calibration" in given and (codes is None or codes.dtype not in _COMPUTED_CODES):
         raise click.BadParameter(f"{precision} is not computed in codes", param_hint="--calibration")
-    return ExportOptions(
-        precision=precision,
-        pool_k_max=pool_k_max,
+    chosen = replace(
+        defaults,
         sampling={**defaults.sampling, **{name: given[name] for name in _SAMPLING_NAMES if name in given}},
         mulo={**defaults.mulo, **{name: given[name] for name in _MULO_NAMES if name in given}},
-        calibration=given.get("calibration"),
-        skip_parity=given["skip_parity"],
-        force=given["force"],
-        examples=defaults.examples,
         steepness=given.get("steepness", defaults.steepness),
     )
+    choices = {name: given.get(name) for name in ("calibration", "skip_parity", "force")}
+    return chosen.options(precision, pool_k_max, **choices)
 
 
 def _precision(name: str, backends: Sequence[str]) -> Precision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mulo_export.precision import Precision
 
@@ -26,6 +27,18 @@ class FamilyDefaults:
     mulo: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
     steepness: float = 1.0
+
+    def options(self, precision: Precision, pool_k_max: int, **choices: Any) -> ExportOptions:
+        """The options of a bundle that takes all of this; `choices` are further ones of `ExportOptions`."""
+        return ExportOptions(
+            precision,
+            pool_k_max,
+            self.sampling,
+            self.mulo,
+            examples=self.examples,
+            steepness=self.steepness,
+            **choices,
+        )
 
 
 @dataclass(frozen=True, slots=True)

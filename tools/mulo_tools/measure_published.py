@@ -18,7 +18,6 @@ from mulo_engines.errors import Cancelled
 from mulo_engines.manifest import MANIFEST_NAME, ConditionRecord, read_manifest
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.family_defaults import PUBLISHED
-from mulo_export.options import ExportOptions
 from mulo_export.precision import Precision
 from mulo_export.sources import Sources, read_source_tokenizer, read_source_transformer, read_sources
 from mulo_runtime import AutoRegressive, Method, Pipeline, Request, TaTokCodes, TextFeatures
@@ -89,8 +88,7 @@ def random_sources(family: str, preset: str, folder: Path, *, sparse: bool = Fal
 
 def measure_export(sources: Sources, precision: Precision, bundle: Path) -> ExportCost:
     """Export `sources` as the bundle `bundle`, parity check included."""
-    defaults = PUBLISHED[sources.target.config.family]
-    options = ExportOptions(precision, _POOL_K_MAX, defaults.sampling, defaults.mulo)
+    options = PUBLISHED[sources.target.config.family].options(precision, _POOL_K_MAX)
     started = time.perf_counter()
     with watch_memory() as peak:
         write_bundle(sources, options, bundle, lambda _: None)

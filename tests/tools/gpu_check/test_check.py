@@ -19,6 +19,7 @@ from mulo_engines.bundle import Bundle
 from mulo_engines.cache_slots import recommended_buffers
 from mulo_engines.cost import ModelCost, PassSize
 from mulo_engines.errors import DeadlineExceeded, EngineUnavailable
+from mulo_export.family_defaults import REFERENCE
 from mulo_export.precision import Precision
 from mulo_export.sources import read_source_tokenizer
 from mulo_tools.gpu_check import check as checking
@@ -71,6 +72,13 @@ def test_a_bundle_is_exported_once(subject: Subject, bundle: Bundle) -> None:
     assert prepare(subject, bundle.path).manifest == bundle.manifest
     assert (bundle.path / "bundle.json").stat().st_mtime_ns == before
     assert not list(bundle.path.parent.glob(".checkpoints-*"))
+
+
+def test_the_shipped_family_is_checked_as_it_is_exported(tmp_path: Path) -> None:
+    manifest = prepare(SUBJECTS["reference-128px"], tmp_path / "bundle").manifest
+    recommended = REFERENCE[4]
+    assert manifest.steepness == recommended.steepness > 1
+    assert (manifest.mulo, manifest.sampling) == (recommended.mulo, recommended.sampling)
 
 
 def test_published_subjects_are_of_published_size() -> None:

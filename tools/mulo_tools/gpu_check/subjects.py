@@ -12,7 +12,7 @@ from mulo_engines.bundle import Bundle
 from mulo_export.bundle_writer import write_bundle
 from mulo_export.checkpoints.ta_tok import TaTokConfig
 from mulo_export.family_defaults import PUBLISHED, REFERENCE
-from mulo_export.options import ExportOptions, FamilyDefaults
+from mulo_export.options import FamilyDefaults
 from mulo_export.precision import Precision
 from mulo_export.sources import Sources, read_reference_sources
 
@@ -51,9 +51,8 @@ def prepare(subject: Subject, destination: Path) -> Bundle:
     """
     if not destination.exists():
         destination.parent.mkdir(parents=True, exist_ok=True)
-        defaults = subject.defaults
         with TemporaryDirectory(dir=destination.parent, prefix=".checkpoints-") as folder:
-            options = ExportOptions(subject.precision, _POOL_K_MAX, defaults.sampling, defaults.mulo, skip_parity=True)
+            options = subject.defaults.options(subject.precision, _POOL_K_MAX, skip_parity=True)
             write_bundle(subject.read(Path(folder)), options, destination, _ignore)
     return Bundle.open(destination, verify="size")
 
