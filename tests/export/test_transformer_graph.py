@@ -228,7 +228,7 @@ def test_no_logits_are_computed_where_none_are_asked_for(classes: Loaded) -> Non
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("write_index", SLOTS - 1), ("write_index", -1), ("token_ids", 256), ("position_ids", 65), ("logit_rows", 2)],
+    [("write_index", SLOTS - 1), ("write_index", -1), ("token_ids", 256), ("position_ids", 192), ("logit_rows", 2)],
 )
 def test_an_index_outside_its_range_is_an_error(classes: Loaded, name: str, value: int) -> None:
     visible = np.ones((2, SLOTS), np.bool_)
@@ -237,3 +237,21 @@ def test_an_index_outside_its_range_is_an_error(classes: Loaded, name: str, valu
     classes.engine.run_once(inputs)
     with pytest.raises(EngineError):
         classes.engine.run_once({**inputs, name: np.full_like(inputs[name], value)})
+
+
+def test_behind_the_last_position_there_are_no_numbers(classes: Loaded) -> None:
+    """A draw refuses what is not finite."""
+    inputs = _image_step(classes.model, [1, 2], [1, 2], 0, np.ones((2, SLOTS), np.bool_))
+    inputs |= empty_caches(classes.model.config, 2, SLOTS)
+    inputs["position_ids"][:, 1] = classes.model.config.prefix + classes.model.config.grid**2
+    assert np.isnan(classes.engine.run_once(inputs)["logits"]).any()
+
+
+def test_a_pass_may_try_more_tokens_than_there_are_positions(classes: Loaded) -> None:
+    slots = 96
+    assert slots > classes.model.config.prefix + classes.model.config.grid**2
+    visible, caches = np.eye(slots, dtype=np.bool_), empty_caches(classes.model.config, 2, slots)
+    together = classes.engine.run_once(_image_step(classes.model, [*range(slots)], [3] * slots, 0, visible) | caches)
+    for token in (0, slots - 1):
+        alone = classes.engine.run_once(_image_step(classes.model, [token], [3], 0, visible[:1]) | caches)
+        assert np.abs(together["logits"][:, token] - alone["logits"][:, 0]).max() < TOLERANCE
