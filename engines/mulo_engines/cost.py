@@ -70,7 +70,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class ModelCost:
-    """A drafter's or target's cost as a function of the pass.
+    """The cost of a drafter, a target or its EAGLE head as a function of the pass.
 
     Attributes:
         record: the transformer's size.
@@ -88,23 +88,22 @@ class ModelCost:
 
     @classmethod
     def of(cls, bundle: Bundle, role: str) -> ModelCost:
-        """Read the sizes of `role`, "drafter" or "target", from the manifest and its weights file's header.
+        """Read the sizes of `role`, "drafter", "target" or "eagle", from the manifest and the headers of its weights.
 
         Raises:
-            BundleError: the weights file cannot be read.
+            BundleError: a weights file cannot be read.
         """
         manifest = bundle.manifest
-        graph = next(graph for graph in manifest.graphs if graph.name == role)
-        tensors = {
-            name: tensor for path in graph.weights for name, tensor in stored_tensors(bundle.path / path).items()
-        }
+        (graph,) = (graph for graph in manifest.graphs if graph.name == role)
+        # A head's own weights come first; behind them it names the target's, whose output projection it shares.
+        own, shared = (stored_tensors(bundle.path / graph.weights[index]) for index in (0, -1))
         packed = 2 if manifest.precision in _HALF_BYTES else 1
-        record = manifest.drafter if role == "drafter" else manifest.target
+        record = getattr(manifest, role)
         return cls(
             record=record,
             vocabulary=manifest.vocabulary,
-            layers=_weights({name: tensor for name, tensor in tensors.items() if name.startswith("layers.")}, packed),
-            output=_weights({name: tensor for name, tensor in tensors.items() if name.startswith("output.")}, packed),
+            layers=_weights(_named(own, "layers.", "fc."), packed),
+            output=_weights(_named(shared, "output."), packed),
             element=2 if record.cache_dtype in ("float16", "bfloat16") else 4,
         )
 
@@ -144,6 +143,10 @@ def graph_cost(bundle: Bundle, graph: str, sizes: Mapping[str, int]) -> Cost:
         weights, flop = tokenizer_cost(stored_tensors(bundle.path / record.weights[0]), graph, sizes)
         return Cost(weights, 0, 0, moved, flop)
     return Cost(0, 0, 0, moved, 0)
+
+
+def _named(tensors: Mapping[str, StoredTensor], *starts: str) -> dict[str, StoredTensor]:
+    return {name: tensor for name, tensor in tensors.items() if name.startswith(starts)}
 
 
 def _weights(tensors: Mapping[str, StoredTensor], packed: int) -> tuple[int, int]:

@@ -44,6 +44,12 @@ def test_products_are_counted_per_query_per_logit_and_per_attended_slot(target: 
     assert target.cost(SIZE).flop == 2 * LINEAR * (2 * 3) + 2 * OUTPUT * 2 + attention
 
 
+def test_a_head_has_one_layer_and_a_joining_matrix_and_shares_the_output(tmp_path: Path) -> None:
+    head = ModelCost.of(Bundle.open(tiny_bundle(tmp_path, eagle=True)), "eagle")
+    assert head.layers[1] == LINEAR // LAYERS + 2 * DIM**2
+    assert head.output[1] == OUTPUT
+
+
 @pytest.mark.parametrize("precision", [Precision.FP16, Precision.INT8, Precision.INT4, Precision.INT8_TENSORRT])
 def test_the_products_of_a_narrower_bundle_are_the_same_and_its_bytes_fewer(
     tmp_path: Path, target: ModelCost, precision: Precision

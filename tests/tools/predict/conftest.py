@@ -18,7 +18,7 @@ RunMulo = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def measured_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_bundle(tmp_path_factory.mktemp("predict"))
+    return tiny_bundle(tmp_path_factory.mktemp("predict"), eagle=True)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from mulo_tools.predict.machine import Machine
 from mulo_tools.predict.work import Step, Work
 
 GPU = Machine(launch=1.0, bytes=10.0, products=100.0, convolutions=50.0, elements=20.0)
-CORE = replace(GPU, several=0.5, copies=True, overlaps=False)
+CORE = replace(GPU, several=0.5, decided=100.0, copies=True, overlaps=False)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ CORE = replace(GPU, several=0.5, copies=True, overlaps=False)
         (Work(bytes=40, products=100), 4),
         (Work(bytes=10, products=400), 4),
         (Work(bytes=10, products=100, convolutions=100, elements=40), 5),
-        (Work(copied=40, several=1), 0),
+        (Work(copied=40, several=1, decided=1000), 0),
     ],
 )
 def test_a_gpu_moves_while_it_computes(work: Work, seconds: float) -> None:
@@ -27,7 +27,8 @@ def test_a_gpu_moves_while_it_computes(work: Work, seconds: float) -> None:
 
 
 def test_a_core_does_one_after_the_other_and_copies_the_cache_for_several_queries() -> None:
-    assert CORE.pass_seconds(Work(launches=1, bytes=10, products=200, copied=20, several=1)) == 1 + 1 + 2 + 2 + 0.5
+    work = Work(launches=1, bytes=10, products=200, copied=20, several=1, decided=300)
+    assert CORE.pass_seconds(work) == 1 + 1 + 2 + 2 + 0.5 + 3
 
 
 def test_steps_follow_each_other() -> None:

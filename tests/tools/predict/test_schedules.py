@@ -7,12 +7,23 @@ from pathlib import Path
 
 import pytest
 from mulo_engines.errors import RequestError
-from mulo_runtime import AutoRegressive, Method, MuloSD, Pipeline, Request, ZipAR
+from mulo_runtime import (
+    PJD,
+    SJD,
+    AdaptiveZipAR,
+    AutoRegressive,
+    Method,
+    MuloSD,
+    Pipeline,
+    Request,
+    Speculative,
+    ZipAR,
+)
 from mulo_runtime.conditions import example_condition
 from mulo_tools.bench.report import Row
 from mulo_tools.bench.rows import make_row
 from mulo_tools.bench.timing import Timed
-from mulo_tools.predict.ar_dtok import ar_dtok, eagle_head
+from mulo_tools.predict.ar_dtok import ar_dtok
 from mulo_tools.predict.generator import Generator
 from mulo_tools.predict.observed import row_steps
 from mulo_tools.predict.schedules import Chain, chain_steps, verify_spans, zipar_widths
@@ -24,6 +35,12 @@ METHODS: list[Method] = [
     MuloSD(tau=0.0),
     MuloSD(tau=2.0, draft_window=0, rows_per_round=0),
     MuloSD(tau=0.05, draft="rows", draft_window=0, rows_per_round=2),
+    AdaptiveZipAR(2),
+    SJD(jacobi_window=4),
+    PJD(window=2, jacobi_window=2),
+    Speculative(length=3),
+    Speculative(length=3, tree="static"),
+    Speculative(length=3, tree="dynamic"),
 ]
 
 
@@ -47,10 +64,23 @@ def test_a_schedule_has_the_passes_that_were_counted(
 ) -> None:
     row = measured[method]
     steps = row_steps(generator, row)
-    assert passes(steps, "target") == row.target_passes
-    assert passes(steps, "drafter") == row.drafter_passes
-    assert passes(steps, "sampler") == pytest.approx(passes(steps, "target") + passes(steps, "drafter"))
+    assert passes(steps, "target") == pytest.approx(row.target_passes)
+    assert passes(steps, "drafter") + passes(steps, "head") == pytest.approx(row.drafter_passes)
+    assert passes(steps, "sampler") == pytest.approx(sum(passes(steps, name) for name in ("target", "drafter", "head")))
     assert passes(steps, "decoder") == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_host_decides_by_a_distribution_of_every_query_where_a_method_verifies_by_them(
+    generator: Generator, measured: dict[Method, Row], method: Method
+) -> None:
+    row = measured[method]
+    decided = sum(step.count * step.work.decided for step in row_steps(generator, row)) / generator.target.vocabulary
+    if isinstance(method, AutoRegressive | ZipAR | MuloSD):
+        assert decided == 0
+    else:
+        queries = (row.target_queries or 0) + (row.drafter_queries or 0)
+        assert 0.5 * queries < decided < 1.2 * queries
 
 
 def test_a_row_that_was_not_timed_has_no_schedule(generator: Generator) -> None:
@@ -72,6 +102,6 @@ def test_a_long_verification_is_split_as_a_lane_splits_it() -> None:
 
 def test_a_chain_makes_a_pass_of_the_target_for_every_accepted_length() -> None:
     generator = ar_dtok(512)
-    steps = chain_steps(generator, Chain(depth=5, nodes=25, accepted=2.0), eagle_head(generator))
+    steps = chain_steps(generator, Chain(depth=5, nodes=25, accepted=2.0))
     assert passes(steps, "target") == 1 + 512
-    assert passes(steps, "head") == 5 * 512
+    assert passes(steps, "head") == 1 + 5 * 512

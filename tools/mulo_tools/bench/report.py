@@ -39,7 +39,7 @@ class Row(_Record):
         speedup: median over the timed cases of plain decoding's seconds by this method's.
         target_passes: passes of the target, mean of the timed images.
         target_queries: its queries.
-        drafter_passes: passes of the drafter.
+        drafter_passes: passes of the drafter, or of the EAGLE head where that drafts.
         drafter_queries: its queries.
         accepted_share: accepted candidates among those verified.
         resampled_share: resampled tokens among those verified.

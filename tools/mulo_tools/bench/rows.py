@@ -73,14 +73,15 @@ def _work(statistics: Sequence[Statistics]) -> dict[str, float | None]:
         values = [found for one in statistics if (found := value(one)) is not None]
         return fmean(values) if values else None
 
-    def usage_of(engine: str, attribute: str) -> float | None:
-        return mean_of(lambda one: getattr(one.engines[engine], attribute) if engine in one.engines else 0)
+    def usage_of(attribute: str, *engines: str) -> float | None:
+        """Of those among `engines` that a method runs."""
+        return mean_of(lambda one: sum(getattr(one.engines[name], attribute) for name in {*engines} & {*one.engines}))
 
     return {
-        "target_passes": usage_of("target", "passes"),
-        "target_queries": usage_of("target", "queries"),
-        "drafter_passes": usage_of("drafter", "passes"),
-        "drafter_queries": usage_of("drafter", "queries"),
+        "target_passes": usage_of("passes", "target"),
+        "target_queries": usage_of("queries", "target"),
+        "drafter_passes": usage_of("passes", "drafter", "eagle"),
+        "drafter_queries": usage_of("queries", "drafter", "eagle"),
         "accepted_share": mean_of(lambda one: one.accepted_share),
         "resampled_share": mean_of(lambda one: one.resampled_share),
         "host_share": mean_of(lambda one: one.host_share),

@@ -14,7 +14,7 @@ from mulo_tools.predict.generator import Generator
 from mulo_tools.predict.schedules import WIDEST
 from mulo_tools.synthetic_vq import VQ16
 
-__all__ = ["SIZES", "ar_dtok", "eagle_head"]
+__all__ = ["SIZES", "ar_dtok"]
 
 SIZES = (512, 1024)
 """Pixels of the targets; the drafter has 256."""
@@ -29,7 +29,10 @@ _FP16 = 2
 
 
 def ar_dtok(px: int) -> Generator:
-    """A pair of AR-DTok-LP, of 256 px and of `px`, with guidance and caches as long as plain decoding needs."""
+    """A pair of AR-DTok-LP, of 256 px and of `px`, with guidance and caches as long as plain decoding needs.
+
+    The target's EAGLE head is one of its layers, and a matrix that joins the hidden state with the token.
+    """
     target, drafter = _model(px), _model(_DRAFTER_PX)
     return Generator(
         target=target,
@@ -37,19 +40,15 @@ def ar_dtok(px: int) -> Generator:
         tokenizer={name: StoredTensor("F16", shape) for name, shape in vq_shapes(VQ16).items()},
         prefix=_CODES,
         guided=True,
-        slots={"target": _slots(target), "drafter": _slots(drafter)},
+        slots={"target": _slots(target), "drafter": _slots(drafter), "head": _slots(target)},
+        head=_head(target),
     )
 
 
-def eagle_head(generator: Generator) -> Generator:
-    """EAGLE's drafter for the target: one of its layers, and a matrix that joins the hidden state with the token."""
-    target = generator.target
+def _head(target: ModelCost) -> ModelCost:
     layer = target.layers[1] // target.record.layers + 2 * target.record.dim**2
-    head = replace(
-        target, record=target.record.model_copy(update={"layers": 1}), layers=(target.element * layer, layer)
-    )
-    slots = generator.slots and {**generator.slots, "drafter": generator.slots["target"]}
-    return replace(generator, drafter=head, slots=slots)
+    record = target.record.model_copy(update={"layers": 1})
+    return replace(target, record=record, layers=(target.element * layer, layer))
 
 
 def _model(px: int) -> ModelCost:

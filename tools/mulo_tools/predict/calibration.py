@@ -64,7 +64,7 @@ def observe(bundle: Path, report: Path) -> list[Observed]:
     """The timed rows of the report that `mulo bench` wrote about a bundle.
 
     Raises:
-        MuloError: the bundle cannot be read, the report is about another one, or a method has no schedule.
+        MuloError: the bundle cannot be read, the report is about another one, or a row was not timed.
     """
     opened, read = Bundle.open(bundle, verify="size"), read_report(report)
     generator, name = Generator.of(opened), opened.path.name

@@ -1,4 +1,4 @@
-"""A generator whose passes are counted: two transformers, a tokenizer and a sampler, of a bundle or of a known size."""
+"""A generator whose passes are counted: transformers, a tokenizer and a sampler, of a bundle or of a known size."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Generator:
         prefix: P, positions of the condition.
         guided: whether a null half is decoded beside the conditional half.
         slots: S of a cache that does not grow, by model; None grows it with what is decoded, as ONNX Runtime does.
+        head: cost of the target's EAGLE head; None where there is none.
     """
 
     target: ModelCost
@@ -46,6 +47,7 @@ class Generator:
     prefix: int
     guided: bool
     slots: Mapping[str, int] | None = None
+    head: ModelCost | None = None
 
     @classmethod
     def of(cls, bundle: Bundle) -> Generator:
@@ -61,6 +63,7 @@ class Generator:
             tokenizer=stored_tensors(bundle.path / decoder.weights[0]),
             prefix=bundle.manifest.condition.length,
             guided=default_sampling(bundle.manifest).guided,
+            head=ModelCost.of(bundle, "eagle") if bundle.manifest.eagle else None,
         )
 
     @property
@@ -74,11 +77,13 @@ class Generator:
         return self.drafter.record.rows, self.drafter.record.cols
 
     def model(self, role: str) -> ModelCost:
-        """The cost of "target" or "drafter"."""
-        return self.target if role == "target" else self.drafter
+        """The cost of the "target", the "drafter" or the "head"."""
+        model = {"target": self.target, "drafter": self.drafter, "head": self.head}[role]
+        assert model is not None
+        return model
 
     def transformer(self, role: str, halves: int, queries: int, slots: int, logits: int) -> Work:
-        """One pass of "target" or "drafter" over a cache of `slots`, unless its length is fixed."""
+        """One pass of a model over a cache of `slots`, unless its length is fixed."""
         model = self.model(role)
         bound = self.slots[role] if self.slots else slots
         cost = model.cost(PassSize(halves, queries, bound, logits))
@@ -92,10 +97,11 @@ class Generator:
             elements=_attended(record, halves * queries * bound),
         )
 
-    def sampler(self, halves: int, rows: int) -> Work:
-        """One draw from the logits of `rows` queries of one image."""
+    def sampler(self, halves: int, rows: int, *, decided: bool = False) -> Work:
+        """One draw from the logits of `rows` queries of one image, whose distributions the host may want to see."""
         logits = halves * rows * self.target.vocabulary
-        return Work(launches=_SAMPLER_KERNELS, bytes=4 * logits, elements=_SAMPLER_READS * logits)
+        told = rows * self.target.vocabulary * decided
+        return Work(launches=_SAMPLER_KERNELS, bytes=4 * logits, elements=_SAMPLER_READS * logits, decided=told)
 
     def tokenizer_graph(self, graph: str, share: float = 1.0) -> Work:
         """One pass of "upsampler", "downsampler" or "decoder" over this share of the image's rows."""

@@ -22,6 +22,7 @@ class Machine:
         convolutions: FLOP a second of convolutions.
         elements: exponentials a second.
         several: seconds that the host takes longer to prepare a pass of several queries than one of one query.
+        decided: probabilities a second that the host decides by; a GPU decides beside what else it does.
         copies: whether attention of several queries copies the cache first, as ONNX Runtime's does on a CPU.
         overlaps: whether bytes move while others are computed with, as on a GPU; a lone core does one at a time.
     """
@@ -32,6 +33,7 @@ class Machine:
     convolutions: float
     elements: float
     several: float = 0.0
+    decided: float = float("inf")
     copies: bool = False
     overlaps: bool = True
 
@@ -42,7 +44,8 @@ class Machine:
             work.products / self.products + work.convolutions / self.convolutions + work.elements / self.elements
         )
         both = max(moving, computing) if self.overlaps else moving + computing
-        return work.launches * self.launch + work.several * self.several + both
+        host = work.several * self.several + work.decided / self.decided
+        return work.launches * self.launch + host + both
 
     def seconds(self, steps: Iterable[Step]) -> float:
         """Seconds of all steps, one after the other."""

@@ -5,12 +5,21 @@ from __future__ import annotations
 from math import ceil
 
 from mulo_engines.errors import RequestError
-from mulo_runtime import METHODS, AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime import METHODS, AdaptiveZipAR, AutoRegressive, Method, MuloSD, ZipAR
 
 from mulo_tools.bench.report import Row
 from mulo_tools.predict.generator import Generator
-from mulo_tools.predict.schedules import MuloCounts, mulo_steps, raster_steps, verify_spans, zipar_widths
-from mulo_tools.predict.work import Step
+from mulo_tools.predict.schedules import (
+    MuloCounts,
+    Passes,
+    head_passes,
+    mulo_steps,
+    raster_steps,
+    sequential_steps,
+    verify_spans,
+    zipar_widths,
+)
+from mulo_tools.predict.work import Step, Work
 
 __all__ = ["row_steps"]
 
@@ -19,7 +28,7 @@ def row_steps(generator: Generator, row: Row) -> list[Step]:
     """Everything between a request and its image.
 
     Raises:
-        RequestError: the row was not timed, or its method has no schedule here.
+        RequestError: the row was not timed.
     """
     if row.target_passes is None:
         raise RequestError(
@@ -37,7 +46,28 @@ def _token_steps(generator: Generator, method: Method, row: Row) -> list[Step]:
         return raster_steps(generator, "target", method.window, generator.guided)
     if isinstance(method, MuloSD):
         return mulo_steps(generator, _mulo_counts(generator, method, row))
-    raise RequestError("the method has no schedule", found=row.method, expected="ar, zipar or mulo-sd")
+    if isinstance(method, AdaptiveZipAR):
+        return _adaptive_steps(generator, row)
+    return sequential_steps(generator, _passes(generator, row))
+
+
+def _adaptive_steps(generator: Generator, row: Row) -> list[Step]:
+    """ZipAR with the window that makes as many passes; the host draws from distributions."""
+    rows, cols = generator.grid
+    window = ((row.target_passes or 0.0) - cols) / max(rows - 1, 1)
+    drawn = Step("host", row.target_queries or 0.0, Work(decided=generator.target.vocabulary))
+    return [*raster_steps(generator, "target", max(window, 1.0), generator.guided), drawn]
+
+
+def _passes(generator: Generator, row: Row) -> list[Passes]:
+    """Those of the target and of its head, of methods that verify by distributions."""
+    count, queries = _beyond((row.target_passes or 0.0) - 1, (row.target_queries or 0.0) - generator.prefix)
+    target = Passes("target", count, queries, queries)
+    if not row.drafter_passes:
+        return [target]
+    tokens = generator.grid[0] * generator.grid[1]
+    drafting = _beyond(row.drafter_passes - 1, (row.drafter_queries or 0.0) - generator.prefix)
+    return [target, *head_passes(count, tokens, *drafting)]
 
 
 def _mulo_counts(generator: Generator, method: MuloSD, row: Row) -> MuloCounts:

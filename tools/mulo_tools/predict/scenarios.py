@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from mulo_engines.cache_slots import model_buffers, target_slots
 from mulo_runtime import MuloSD
 
-from mulo_tools.predict.ar_dtok import ar_dtok, eagle_head
+from mulo_tools.predict.ar_dtok import ar_dtok
 from mulo_tools.predict.generator import Generator
 from mulo_tools.predict.schedules import (
     WIDEST,
@@ -120,9 +120,8 @@ def _mulo(generator: Generator, px: int) -> Iterator[Scenario]:
 
 
 def _chains(generator: Generator) -> Iterator[Scenario]:
-    head = eagle_head(generator)
     for name, chain, published in _CHAINS:
-        steps = chain_steps(generator, chain, head)
+        steps = chain_steps(generator, chain)
         yield Scenario(name, f"accepts {chain.accepted}, as on LlamaGen-XL", published, tuple(steps))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mulo_engines.buckets import query_bucket, slot_bucket
@@ -15,10 +15,13 @@ __all__ = [
     "WIDEST",
     "Chain",
     "MuloCounts",
+    "Passes",
     "chain_steps",
+    "head_passes",
     "jacobi_steps",
     "mulo_steps",
     "raster_steps",
+    "sequential_steps",
     "verify_spans",
     "zipar_widths",
 ]
@@ -26,6 +29,8 @@ __all__ = [
 WIDEST = 256
 """Queries of one pass at most, as a lane has it by default; wider spans are split."""
 _UNBOUND = 2**31
+_PARTS = 8
+"""Lengths of a growing log that stand for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,35 @@ class Chain:
     accepted: float
 
 
-def zipar_widths(rows: int, cols: int, window: int) -> list[int]:
-    """How many rows are open in every pass after the first token; C + (R-1) W - 1 passes."""
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Passes of a model that verifies or drafts by distributions, without the condition's.
+
+    Attributes:
+        role: "target" or "head".
+        count: passes.
+        queries: all their queries.
+        drawn: those whose distributions the host reads.
+    """
+
+    role: str
+    count: float
+    queries: float
+    drawn: float
+
+
+def zipar_widths(rows: int, cols: int, window: float) -> list[int]:
+    """How many rows are open in every pass after the first token; C + (R-1) W - 1 passes.
+
+    A `window` that is no whole number is one on average: rows open behind the one above by that many tokens or one
+    fewer.
+    """
     lag = min(window, cols) if window else cols
-    last = cols + (rows - 1) * lag
+    last = round(cols + (rows - 1) * lag)
     return [sum(row * lag <= step < row * lag + cols for row in range(rows)) for step in range(1, last)]
 
 
-def raster_steps(generator: Generator, role: str, window: int, guided: bool) -> list[Step]:
+def raster_steps(generator: Generator, role: str, window: float, guided: bool) -> list[Step]:
     """Plain decoding (window 0) or ZipAR of the grid of `role`, without pixels."""
     halves, prefix = 1 + guided, generator.prefix
     rows, cols = (generator.model(role).record.rows, generator.model(role).record.cols)
@@ -114,32 +140,68 @@ def _verifying(generator: Generator, halves: int, rounds: int) -> Iterable[Step]
         yield from _pass(generator, "target", 1, halves, queries, slot_bucket(filled, _UNBOUND), queries)
 
 
-def chain_steps(generator: Generator, chain: Chain, head: Generator) -> list[Step]:
-    """Passes of the target over the nodes of a tree, each after `depth` passes of `head`, its one-layer drafter."""
-    halves, (rows, cols) = 1 + generator.guided, generator.grid
-    count = rows * cols / chain.accepted
-    slots = slot_bucket(generator.prefix + rows * cols // 2, _UNBOUND)
-    width = max(1, round(chain.nodes / chain.depth))
-    drafting = _pass(head, "drafter", count * chain.depth, halves, width, slots, width)
-    return [
-        *_pass(generator, "target", 1, halves, generator.prefix, slots, 1),
-        *_pass(generator, "target", count, halves, query_bucket(chain.nodes + 1), slots, chain.nodes + 1),
-        *(Step("head" if step.engine == "drafter" else step.engine, step.count, step.work) for step in drafting),
-    ]
+def chain_steps(generator: Generator, chain: Chain) -> list[Step]:
+    """Passes of the target over the nodes of a tree, each after `depth` passes of its head."""
+    tokens = generator.grid[0] * generator.grid[1]
+    rounds = tokens / chain.accepted
+    verified, drafted = rounds * (chain.nodes + 1), rounds * chain.nodes
+    target = Passes("target", rounds, verified, verified)
+    return sequential_steps(generator, [target, *head_passes(rounds, tokens, rounds * chain.depth, tokens + drafted)])
+
+
+def head_passes(rounds: float, tokens: float, count: float, queries: float) -> list[Passes]:
+    """A head's passes: in every round one reads what was decided and drafts from its end, and the rest draft on.
+
+    Args:
+        rounds: rounds of drafting and verifying.
+        tokens: what is decided altogether, and read once.
+        count: passes of the head.
+        queries: all their queries.
+    """
+    drafted = max(queries - tokens, 0.0)
+    return [Passes("head", rounds, tokens, rounds), Passes("head", max(count - rounds, 0.0), drafted, drafted)]
 
 
 def jacobi_steps(generator: Generator, passes: float, window: int) -> list[Step]:
     """Passes of the target over a window of tokens that are drafted by the pass before."""
-    halves, (rows, cols) = 1 + generator.guided, generator.grid
-    slots = slot_bucket(generator.prefix + rows * cols // 2, _UNBOUND)
+    return sequential_steps(generator, [Passes("target", passes, passes * window, passes * window)])
+
+
+def sequential_steps(generator: Generator, groups: Sequence[Passes]) -> list[Step]:
+    """Verification by distributions: every model reads the condition, then its `groups` over a log that grows."""
+    halves, prefix = 1 + generator.guided, generator.prefix
     return [
-        *_pass(generator, "target", 1, halves, generator.prefix, slots, 1),
-        *_pass(generator, "target", passes, halves, query_bucket(window), slots, window),
+        *(
+            step
+            for role in dict.fromkeys(group.role for group in groups)
+            for step in _pass(generator, role, 1, halves, prefix, slot_bucket(prefix, _UNBOUND), 1)
+        ),
+        *(step for group in groups for step in _growing(generator, group, halves)),
     ]
 
 
+def _growing(generator: Generator, group: Passes, halves: int) -> Iterable[Step]:
+    """Passes that share their queries evenly, while the log fills with the image."""
+    if group.count == 0:
+        return
+    record = generator.model(group.role).record
+    queries, drawn = (max(1, round(total / group.count)) for total in (group.queries, group.drawn))
+    for part in range(_PARTS):
+        filled = generator.prefix + record.rows * record.cols * (2 * part + 1) // (2 * _PARTS)
+        slots = slot_bucket(filled, _UNBOUND)
+        work = generator.transformer(group.role, halves, query_bucket(queries), slots, drawn)
+        yield Step(group.role, group.count / _PARTS, work)
+        yield Step("sampler", group.count / _PARTS, generator.sampler(halves, drawn, decided=True))
+
+
 def _pass(
-    generator: Generator, role: str, count: float, halves: int, queries: int, slots: int, logits: int
+    generator: Generator,
+    role: str,
+    count: float,
+    halves: int,
+    queries: int,
+    slots: int,
+    logits: int,
 ) -> Iterable[Step]:
     """Passes of a model, and the draws that follow them."""
     yield Step(role, count, generator.transformer(role, halves, queries, slots, logits))

@@ -20,6 +20,7 @@ class Work:
             in place.
         several: 1 for a pass of several queries, which the host prepares in arrays; 0 for one of one query.
         elements: numbers that an exponential is taken of: in the softmax of attention and in the sampler.
+        decided: probabilities that the host decides by, where a method verifies by distributions.
     """
 
     launches: float = 0.0
@@ -29,6 +30,7 @@ class Work:
     copied: float = 0.0
     several: float = 0.0
     elements: float = 0.0
+    decided: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Step:
     """`count` passes of one engine that are alike, or that are so on average.
 
     Attributes:
-        engine: "target", "drafter", "head", "sampler", "upsampler", "downsampler" or "decoder".
+        engine: "target", "drafter", "head", "sampler", "upsampler", "downsampler", "decoder", or "host" for none.
         count: passes.
         work: of each.
     """
