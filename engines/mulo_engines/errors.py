@@ -81,7 +81,7 @@ class EngineError(MuloError):
 
 
 class EngineUnavailable(EngineError):
-    """The engine's library is not installed."""
+    """What would run the engine is not there: its library is not installed, or no backend has that name."""
 
 
 class UnsupportedVersion(EngineUnavailable):

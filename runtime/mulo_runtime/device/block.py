@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from mulo_runtime.device.staging import aligned
 
-__all__ = ["BlockLayout", "PassSize", "block_layout"]
+__all__ = ["BlockLayout", "BlockSize", "block_layout"]
 
 _INT, _FLOAT, _BOOL = np.dtype(np.int64), np.dtype(np.float32), np.dtype(np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
-class PassSize:
-    """What decides on the shapes of a pass.
+class BlockSize:
+    """What decides on the shapes of a pass, and so of its block.
 
     Attributes:
         images: N.
@@ -77,7 +77,7 @@ class BlockLayout:
 
 
 @lru_cache(maxsize=512)
-def block_layout(size: PassSize) -> BlockLayout:
+def block_layout(size: BlockSize) -> BlockLayout:
     """Lay out the block of a pass; `token_ids` has room for both halves, for the token log always fills both."""
     images, batch, total = size.images, size.halves * size.images, size.prefix + size.queries
     masks = 1 if images == 1 else batch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mulo_runtime.device.block import BlockLayout, PassSize
+from mulo_runtime.device.block import BlockLayout, BlockSize
 from mulo_runtime.passes import Ids, PassInputs
 
 __all__ = ["DeviceInputs", "staged_inputs"]
@@ -24,14 +24,14 @@ class DeviceInputs(PassInputs):
         reads: the positions in the token log of what is fed; [N, Q].
     """
 
-    size: PassSize
+    size: BlockSize
     staged: NDArray[np.uint8]
     candidates: Ids
     uniforms: NDArray[np.float32]
     reads: Ids
 
 
-def staged_inputs(size: PassSize, layout: BlockLayout, staged: NDArray[np.uint8]) -> DeviceInputs:
+def staged_inputs(size: BlockSize, layout: BlockLayout, staged: NDArray[np.uint8]) -> DeviceInputs:
     """The inputs of a pass of `size` as views of its block."""
     images, halves = size.images, size.halves
     mask = layout.host("attn_mask", staged)

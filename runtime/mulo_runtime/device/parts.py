@@ -16,7 +16,7 @@ from mulo_engines.stream import Stream
 from numpy.typing import NDArray
 
 from mulo_runtime.capacity import LaneSizes
-from mulo_runtime.device.block import PassSize, block_layout
+from mulo_runtime.device.block import BlockSize, block_layout
 from mulo_runtime.device.passes import DevicePasses, Transfers
 from mulo_runtime.device.pixels import DeviceGridGraph
 from mulo_runtime.device.results import Results
@@ -119,7 +119,7 @@ class DeviceParts(LaneParts):
         dtype = cache_spec(self._engines["target"].inputs).dtype
         passes = [(self._prefix, 0, 1), (0, buffers.queries, buffers.queries)]
         sizes = [
-            PassSize(self._images, 2, prefix, queries, rows, buffers.slots, record.dim, dtype, buffers.queries)
+            BlockSize(self._images, 2, prefix, queries, rows, buffers.slots, record.dim, dtype, buffers.queries)
             for prefix, queries, rows in passes
         ]
         return max(block_layout(size).size for size in sizes)

@@ -15,7 +15,7 @@ from mulo_engines.memory import ModelBuffers
 from mulo_engines.stream import DeviceArray, Stream
 from numpy.typing import NDArray
 
-from mulo_runtime.device.block import PassSize, block_layout
+from mulo_runtime.device.block import BlockSize, block_layout
 from mulo_runtime.device.inputs import DeviceInputs, staged_inputs
 from mulo_runtime.device.results import Results
 from mulo_runtime.device.sampler import DeviceDraws, DeviceSampler, Scalars
@@ -94,7 +94,7 @@ class DevicePasses(Passes[DeviceInputs]):
         told = HIDDEN & engine.outputs.keys()
         states = 2 * images * max(buffers.queries, prefix) * record.dim
         self._hidden = {name: transfers.stream.zeros((states,), self._dtype) for name in told}
-        self._calls: dict[PassSize, _Calls] = {}
+        self._calls: dict[BlockSize, _Calls] = {}
         self._halves = 1
 
     @property
@@ -241,8 +241,8 @@ class DevicePasses(Passes[DeviceInputs]):
         pending = self.log.pending
         return self.transfers.block.part(pending.shape, dtype=pending.dtype)
 
-    def _size(self, prefix: int, queries: int) -> PassSize:
-        return PassSize(
+    def _size(self, prefix: int, queries: int) -> BlockSize:
+        return BlockSize(
             images=self._images,
             halves=self._halves,
             prefix=prefix,
@@ -254,12 +254,12 @@ class DevicePasses(Passes[DeviceInputs]):
             drawn=self._buffers.queries,
         )
 
-    def _bound(self, size: PassSize) -> _Calls:
+    def _bound(self, size: BlockSize) -> _Calls:
         if size not in self._calls:
             self._calls[size] = self._bind(size)
         return self._calls[size]
 
-    def _bind(self, size: PassSize) -> _Calls:
+    def _bind(self, size: BlockSize) -> _Calls:
         layout, block, batch = block_layout(size), self.transfers.block, size.halves * size.images
         shape = (batch, self._record.heads, size.slots, self._record.head_dim)
         caches = {name: cache.part(shape) for name, cache in self._caches.items()}

@@ -125,10 +125,10 @@ def test_the_table_and_the_file_hold_what_was_found(run: RunMulo, bundle: Bundle
 def test_a_backend_that_computes_something_else_ends_with_exit_code_4(
     run: RunMulo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changed = iter([{"target": (None, draw_after(PREFIX + 2, 9))}, {}])
+    changed = iter([{"target": (None, draw_after(PREFIX + 2, 9))}])
 
     def opened(name: str, **settings: int) -> Backend:
-        return ChangedBackend(next(changed))
+        return ChangedBackend(next(changed, {}))
 
     monkeypatch.setattr(checking, "open_backend", opened)
     result = run()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from mulo_engines.backends import BACKEND_NAMES, open_backend
+from mulo_engines.backends import open_backend
 from mulo_engines.buckets import slot_bucket
 from mulo_engines.bundle import Bundle
 from mulo_engines.cache_slots import recommended_buffers
@@ -106,7 +106,7 @@ def _stages(finding: Finding, subject: Subject, bundle: Bundle, threads: int, cl
     variants = [own.with_changes(**changes) for changes in subject.variants.values()]
     opened = Pipeline.open(bundle.path, backend=finding.backend, threads=threads, verify=False, methods=variants)
     with opened as pipeline:
-        if finding.backend != BACKEND_NAMES[0]:
+        if open_backend(finding.backend).on_device:
             clock.remaining("warming up")
             pipeline.warm_up(AutoRegressive())
         plain, statistics = _warm_image(pipeline, AutoRegressive(), clock)
