@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mulo_engines.bundle import describe_file
@@ -17,6 +17,7 @@ from mulo_export.codes import Amax
 from mulo_export.describe import PROMPT_FILE, describe_bundle, weights_file
 from mulo_export.fold_ta_tok import fold_ta_tok
 from mulo_export.graph_writer import write_graphs
+from mulo_export.hashing import WrittenFile, hash_file, hashing_aside
 from mulo_export.options import ExportOptions
 from mulo_export.parity.gate import check_parity
 from mulo_export.precision import PRECISIONS, Precision
@@ -24,9 +25,12 @@ from mulo_export.publish import publication
 from mulo_export.quantize import quantize_weights
 from mulo_export.quantize_for_tensorrt import quantized_inputs
 from mulo_export.sources import Sources
-from mulo_export.weights import Progress, WrittenFile, convert_weights, copy_weights, hash_file
+from mulo_export.weights import Progress, convert_weights, copy_weights
 
 __all__ = ["write_bundle"]
+
+Hashed = Callable[[Path], WrittenFile]
+"""Gives size and digest of a checkpoint that is rewritten."""
 
 
 def write_bundle(sources: Sources, options: ExportOptions, destination: Path, progress: Progress) -> Manifest:
@@ -45,15 +49,16 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
             expected="fp32, fp16 or bf16",
             fix="export without --eagle, or in another precision",
         )
-    with publication(destination, force=options.force) as folder:
-        amax = {} if options.calibration is None else _calibrated(sources, options.precision, options.calibration)
-        written = _write_weights(folder, sources, options.precision, amax, progress)
+    with publication(destination, force=options.force) as folder, hashing_aside(_rewritten(sources, options)) as hashed:
+        calibration, precision = options.calibration, options.precision
+        amax = {} if calibration is None else _calibrated(sources, precision, calibration, hashed)
+        written = _write_weights(folder, sources, precision, amax, progress)
         weights = {role: read_tensor_file(folder / weights_file(role)) for role in written}
         write_graphs(folder, sources, weights, options)
         if sources.prompt is not None:
             shutil.copyfile(sources.prompt.path, folder / PROMPT_FILE)
         files = _files(folder, written)
-        provenance = list(_provenance(sources, options, written))
+        provenance = list(_provenance(sources, options, written, hashed))
         check_graphs(folder, describe_bundle(sources, options, files, provenance))
         parity = None if options.skip_parity else check_parity(folder, sources, options)
         manifest = describe_bundle(sources, options, files, provenance, parity)
@@ -61,12 +66,12 @@ def write_bundle(sources: Sources, options: ExportOptions, destination: Path, pr
     return manifest
 
 
-def _calibrated(sources: Sources, precision: Precision, path: Path) -> dict[str, Amax]:
+def _calibrated(sources: Sources, precision: Precision, path: Path, hashed: Hashed) -> dict[str, Amax]:
     """The inputs of linear layers of both models that become codes, according to the calibration at `path`."""
     calibration, codes = read_calibration(path), PRECISIONS[precision].codes
     assert codes is not None
     for role in ("drafter", "target"):
-        found, expected = calibration.role(role).checkpoint, hash_file(sources.checkpoints[role].path).sha256
+        found, expected = calibration.role(role).checkpoint, hashed(sources.checkpoints[role].path).sha256
         if found != expected:
             raise CheckpointError(
                 f"{path}: the calibration is of another {role}",
@@ -112,15 +117,22 @@ def _files(folder: Path, written: Mapping[str, WrittenFile]) -> list[FileRecord]
 
 
 def _provenance(
-    sources: Sources, options: ExportOptions, written: Mapping[str, WrittenFile]
+    sources: Sources, options: ExportOptions, written: Mapping[str, WrittenFile], hashed: Hashed
 ) -> Iterator[ProvenanceRecord]:
     """A record of every checkpoint and of the calibration; a checkpoint copied as it is has its copy's digest."""
     for role, source in sources.checkpoints.items():
         copied = _is_copied(role, source, options.precision)
-        digest = written[role].sha256 if copied else hash_file(source.path).sha256
+        digest = written[role].sha256 if copied else hashed(source.path).sha256
         yield ProvenanceRecord(role=role, file_name=source.path.name, sha256=digest)
     if (path := options.calibration) is not None:
         yield ProvenanceRecord(role="calibration", file_name=path.name, sha256=hash_file(path).sha256)
+
+
+def _rewritten(sources: Sources, options: ExportOptions) -> Iterator[Path]:
+    """The checkpoints whose digests no copy has."""
+    for role, source in sources.checkpoints.items():
+        if not _is_copied(role, source, options.precision):
+            yield source.path
 
 
 def _is_copied(role: str, source: TensorFile, precision: Precision) -> bool:

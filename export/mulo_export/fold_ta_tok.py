@@ -20,7 +20,8 @@ from mulo_export.checkpoints.ta_tok import (
     ta_tok_shapes,
 )
 from mulo_export.checkpoints.tensor_file import TensorFile
-from mulo_export.weights import TYPE_BYTES, Progress, TensorEntry, WrittenFile, cast_values, write_tensors
+from mulo_export.hashing import WrittenFile
+from mulo_export.weights import TYPE_BYTES, Progress, TensorEntry, cast_values, write_tensors
 
 __all__ = ["FOLDED_TABLE", "RESIZED_POSITIONS", "fold_ta_tok", "folded_entries", "resize_matrix"]
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 from mulo_export.codes import Amax
+from mulo_export.hashing import WrittenFile
 from mulo_export.precision import Codes
 from mulo_export.quantize_for_onnxruntime import onnxruntime_entries, onnxruntime_values
 from mulo_export.quantize_for_tensorrt import tensorrt_entries, tensorrt_values
-from mulo_export.weights import Progress, TensorEntry, WrittenFile, write_tensors
+from mulo_export.weights import Progress, TensorEntry, write_tensors
 
 __all__ = ["quantize_weights", "quantized_entries"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 from mulo_export.codes import BLOCK, scale_name, zero_point_name
 from mulo_export.precision import CodeType
-from mulo_export.weights import TensorEntry, cast_rows, cast_values, converted_entry
+from mulo_export.weights import TensorEntry, cast_pieces, converted_entry, map_rows
 
 __all__ = ["onnxruntime_entries", "onnxruntime_values"]
 
@@ -41,13 +41,13 @@ def onnxruntime_entries(record: TensorRecord, codes: CodeType) -> Iterator[tuple
 
 
 def onnxruntime_values(file: TensorFile, record: TensorRecord, codes: CodeType) -> Iterator[NDArray[Any]]:
-    """The arrays of `onnxruntime_entries`.
+    """The arrays of `onnxruntime_entries`, whole or in pieces.
 
     Raises:
         CheckpointError: a value is not finite, or a layer has an odd number of outputs, which int4 cannot pack.
     """
     if not _is_linear(record):
-        yield cast_values(file.path, record.name, file.array(record.name), "F32")
+        yield from cast_pieces(file, record.name, "F32")
         return
     if codes == "int4" and record.shape[0] % 2:
         raise CheckpointError(
@@ -57,7 +57,7 @@ def onnxruntime_values(file: TensorFile, record: TensorRecord, codes: CodeType) 
             fix="export with --precision int8",
         )
     quantize = _int4 if codes == "int4" else _uint8
-    for arrays in zip(*map(quantize, cast_rows(file, record, "F32")), strict=True):
+    for arrays in zip(*map_rows(quantize, file, record, "F32"), strict=True):
         yield np.concatenate(arrays, axis=-1)
 
 

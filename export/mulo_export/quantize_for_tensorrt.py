@@ -8,6 +8,7 @@ multiply codes with codes. The projection onto the vocabulary keeps its floating
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -18,7 +19,7 @@ from mulo_export.calibration import InputRange
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
 from mulo_export.codes import BLOCK, Amax, input_scale_name, scale_name
 from mulo_export.precision import CodeType
-from mulo_export.weights import TensorEntry, cast_rows, cast_values, converted_entry
+from mulo_export.weights import TensorEntry, cast_pieces, converted_entry, map_rows
 
 __all__ = ["quantized_inputs", "tensorrt_entries", "tensorrt_values"]
 
@@ -73,19 +74,22 @@ def tensorrt_entries(record: TensorRecord, codes: CodeType, amax: Amax) -> Itera
 
 
 def tensorrt_values(file: TensorFile, record: TensorRecord, codes: CodeType, amax: Amax) -> Iterator[NDArray[Any]]:
-    """The arrays of `tensorrt_entries`.
+    """The arrays of `tensorrt_entries`, whole or in pieces.
 
     Raises:
         CheckpointError: a value is not finite, or too large for float16.
     """
     if not _is_quantized(record, codes):
-        yield cast_values(file.path, record.name, file.array(record.name), "F16")
+        yield from cast_pieces(file, record.name, "F16")
         return
-    rows = (part.astype(np.float32) for part in cast_rows(file, record, "F16"))
-    for arrays in zip(*map(_QUANTIZERS[codes], rows), strict=True):
+    for arrays in zip(*map_rows(partial(_quantized, codes), file, record, "F16"), strict=True):
         yield np.concatenate(arrays)
     if record.name in amax:
         yield _scales(np.float32(amax[record.name]), codes)
+
+
+def _quantized(codes: CodeType, rows: NDArray[np.float16]) -> tuple[NDArray[Any], NDArray[np.float16]]:
+    return _QUANTIZERS[codes](rows.astype(np.float32))
 
 
 def _int8(values: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float16]]:

@@ -8,49 +8,39 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mulo_engines.errors import CheckpointError
 from numpy.typing import NDArray
 
+from mulo_export.ahead import map_ahead
 from mulo_export.checkpoints.tensor_file import TensorFile, TensorRecord
+from mulo_export.hashing import WrittenFile
 
 __all__ = [
     "TYPE_BYTES",
     "Progress",
     "TensorEntry",
-    "WrittenFile",
-    "cast_rows",
+    "cast_pieces",
     "cast_values",
     "convert_weights",
     "converted_entry",
     "copy_weights",
-    "hash_file",
+    "map_rows",
     "write_tensors",
 ]
 
 Progress = Callable[[int], None]
 """Called with the number of bytes just written."""
 
-_CHUNK = 8 * 2**20
+_Result = TypeVar("_Result")
+
+_CHUNK = 2**20
 _ROWS = 512
 TYPE_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """Bytes of one value of the floating-point types that a bundle's weights can have."""
 _LARGEST = {"F32": float(np.finfo(np.float32).max), "F16": float(np.finfo(np.float16).max), "BF16": 255 * 2.0**120}
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A file just written.
-
-    Attributes:
-        size: its length in bytes.
-        sha256: the digest of its content, in hexadecimal.
-    """
-
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +64,24 @@ def copy_weights(source: Path, destination: Path, progress: Progress) -> Written
     Raises:
         OSError: the file cannot be read or written.
     """
-    digest, size = hashlib.sha256(), 0
+    # A new buffer for every chunk would take longer to map than to hash.
+    digest, size, chunk = hashlib.sha256(), 0, memoryview(bytearray(_CHUNK))
     with source.open("rb") as reader, destination.open("xb+") as writer:
         while count := _copy_chunk(reader.fileno(), writer.fileno(), size):
-            digest.update(os.pread(writer.fileno(), count, size))
+            digest.update(chunk[: os.preadv(writer.fileno(), [chunk[:count]], size)])
             size += count
             progress(count)
     return WrittenFile(size, digest.hexdigest())
 
 
-def hash_file(path: Path) -> WrittenFile:
-    """The size and digest of a file that is there already."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
-    return WrittenFile(path.stat().st_size, digest.hexdigest())
-
-
 def convert_weights(file: TensorFile, destination: Path, dtype: str, progress: Progress) -> WrittenFile:
-    """Rewrite every floating-point tensor of `file` as `dtype` (F32, F16 or BF16), one tensor in memory at a time.
+    """Rewrite every floating-point tensor of `file` as `dtype` (F32, F16 or BF16), a few pieces in memory at a time.
 
     Raises:
         CheckpointError: a value is not finite, or too large for float16.
     """
     entries = {name: converted_entry(record, dtype) for name, record in file.tensors.items()}
-    values = (cast_values(file.path, name, file.array(name), entry.dtype) for name, entry in entries.items())
+    values = (piece for name, entry in entries.items() for piece in cast_pieces(file, name, entry.dtype))
     return write_tensors(destination, entries, values, file.metadata, progress)
 
 
@@ -129,11 +113,18 @@ def cast_values(path: Path, name: str, values: NDArray[Any], dtype: str) -> NDAr
     return wide.astype(np.float16 if dtype == "F16" else np.float32, copy=False)
 
 
-def cast_rows(file: TensorFile, record: TensorRecord, dtype: str) -> Iterator[NDArray[Any]]:
-    """The rows of a matrix as `dtype`, some at a time, so that it is never in memory as a whole; see `cast_values`."""
+def cast_pieces(file: TensorFile, name: str, dtype: str) -> Iterator[NDArray[Any]]:
+    """The values of a tensor as `dtype`, flat, some at a time; see `cast_values`."""
+    return map_ahead(lambda piece: cast_values(file.path, name, piece, dtype), file.pieces(name))
+
+
+def map_rows(
+    function: Callable[[NDArray[Any]], _Result], file: TensorFile, record: TensorRecord, dtype: str
+) -> Iterator[_Result]:
+    """What `function` makes of the rows of a matrix as `dtype`, some at a time; see `cast_values`."""
     values = file.array(record.name)
-    for first in range(0, len(values), _ROWS):
-        yield cast_values(file.path, record.name, values[first : first + _ROWS], dtype)
+    blocks = (values[first : first + _ROWS] for first in range(0, len(values), _ROWS))
+    return map_ahead(lambda rows: function(cast_values(file.path, record.name, rows, dtype)), blocks)
 
 
 def write_tensors(
@@ -143,14 +134,14 @@ def write_tensors(
     metadata: Mapping[str, str],
     progress: Progress,
 ) -> WrittenFile:
-    """Write a safetensors file without ever holding more than one tensor.
+    """Write a safetensors file without ever holding more than one of `values`.
 
     Args:
         destination: the file, which must not exist.
-        entries: the header's entries, in the order of `values`.
-        values: the tensors, each of its entry's size.
+        entries: the header's entries.
+        values: the tensors in the same order, each whole or in pieces, of its entry's size.
         metadata: the header's `__metadata__`.
-        progress: told of every tensor written.
+        progress: told of every one of `values` that was written.
     """
     header = _header(entries, metadata)
     digest, size = hashlib.sha256(header), len(header)

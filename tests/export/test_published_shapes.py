@@ -17,11 +17,11 @@ from mulo_export.calibration import Calibration, InputRange, RoleCalibration
 from mulo_export.checkpoints.llamagen import TransformerConfig
 from mulo_export.checkpoints.read_transformer import transformer_shapes
 from mulo_export.compilation import plan_job
+from mulo_export.hashing import hash_file
 from mulo_export.options import CompileOptions
 from mulo_export.plan_sizes import plan_sizes
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.sources import read_source_tokenizer, read_source_transformer, read_sources
-from mulo_export.weights import hash_file
 from mulo_tools.synthetic import preset_config, write_random_checkpoint
 from safetensors.numpy import save_file
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from mulo_engines.errors import CheckpointError
 from mulo_export.checkpoints.tensor_file import read_tensor_file
-from mulo_export.weights import convert_weights, copy_weights, hash_file
+from mulo_export.hashing import hash_file
+from mulo_export.weights import convert_weights, copy_weights
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
@@ -60,6 +61,19 @@ def test_conversion_rounds_to_nearest_and_keeps_the_rest(tmp_path: Path, dtype: 
     assert np.array_equal(converted.array("steps"), np.arange(3))
     assert converted.metadata == {"grid": "4"}
     assert written == hash_file(tmp_path / "converted")
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16"])
+def test_a_tensor_of_many_pieces_is_converted_in_order(tmp_path: Path, dtype: str) -> None:
+    matrix = np.random.default_rng(0).standard_normal((1003, 1001), np.float32)
+    convert_weights(read_tensor_file(_checkpoint(tmp_path / "exact", matrix)), tmp_path / "source", dtype, _ignore)
+    source, counts = read_tensor_file(tmp_path / "source"), list[int]()
+    written = convert_weights(source, tmp_path / "converted", "F16", counts.append)
+    assert len(counts) > 2
+    assert sum(counts) == 2 * matrix.size + 3 * 8
+    assert written == hash_file(tmp_path / "converted")
+    converted = read_tensor_file(tmp_path / "converted").array("matrix")
+    assert np.array_equal(converted, source.array("matrix").astype(np.float16))
 
 
 def test_a_converted_file_is_read_by_the_safetensors_library(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bundles import tiny_checkpoints, tiny_sources
 from mulo_export.precision import Precision
+from mulo_export.sources import read_source_tokenizer, read_source_transformer, read_sources
 from mulo_runtime import AutoRegressive, MuloSD
 from mulo_tools.measure_published import measure_draw, measure_export, random_sources
 from mulo_tools.memory_peak import watch_memory
+from mulo_tools.synthetic import preset_config, write_random_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,20 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A second process and its libraries, and nothing of any size beside what was there.
     assert before.bytes < cost.peak_bytes < before.bytes + 300e6
     return folder / "bundle"
+
+
+def test_a_model_of_float16_is_exported_and_compared_without_being_widened_as_a_whole(tmp_path: Path) -> None:
+    vq = read_source_tokenizer(tiny_checkpoints(tmp_path).vq)
+    models = []
+    for layers, grid in ((1, 4), (12, 8)):
+        config = replace(preset_config("XL", text=True, grid=grid), layers=layers, vocabulary=vq.config.vocabulary)
+        write_random_checkpoint(tmp_path / f"{grid}.safetensors", config, sparse=True)
+        models.append(read_source_transformer(tmp_path / f"{grid}.safetensors"))
+    with watch_memory() as before:
+        pass
+    cost = measure_export(read_sources(*models, vq), Precision.FP16, tmp_path / "bundle")
+    assert sum(record.size for record in models[1].file.tensors.values()) > 950e6
+    assert cost.peak_bytes < before.bytes + 450e6
 
 
 def test_the_first_rows_of_an_image_are_timed_without_the_others(bundle: Path) -> None:

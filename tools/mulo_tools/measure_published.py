@@ -67,19 +67,23 @@ class DrawCost:
     phases: Mapping[str, float]
 
 
-def random_sources(family: str, preset: str, folder: Path, *, sparse: bool = False) -> Sources:
+def random_sources(
+    family: str, preset: str, folder: Path, *, drafter_preset: str | None = None, sparse: bool = False
+) -> Sources:
     """Write checkpoints for images of 256 and 512 pixels into `folder`, and read them as the exporter does.
 
     Args:
         family: "tar", whose only published size is taken, or "llamagen", conditioned on text.
-        preset: size of both transformers of LlamaGen.
+        preset: size of LlamaGen's target.
         folder: a folder without checkpoints.
+        drafter_preset: size of its drafter; None is the target's.
         sparse: leave the transformers' weights holes of zeros, which take no disk and no time.
     """
     if family == "tar":
         return write_random_tar(folder, LP, **_GRIDS, dtype="F32", sparse=sparse)
+    presets = {"drafter": drafter_preset or preset, "target": preset}
     for role, grid in _GRIDS.items():
-        config = preset_config(preset, text=True, grid=grid)
+        config = preset_config(presets[role], text=True, grid=grid)
         write_random_checkpoint(folder / f"{role}.safetensors", config, sparse=sparse)
     write_random_tokenizer(folder / "vq.safetensors")
     drafter, target = (read_source_transformer(folder / f"{role}.safetensors") for role in _GRIDS)
@@ -126,14 +130,18 @@ def measure_published_group() -> None:
 @measure_published_group.command("export")
 @click.argument("family", type=click.Choice(["tar", "llamagen"]))
 @click.option("--preset", type=click.Choice([*PRESETS]), default="XL", show_default=True, help="Size of a LlamaGen.")
+@click.option("--drafter-preset", type=click.Choice([*PRESETS]), help="Size of its drafter  [default: the target's]")
 @click.option("--precision", type=click.Choice([precision.value for precision in Precision]), default="int8")
 @click.option("--sparse", is_flag=True, help="Leave the weights zero, which takes no disk for the checkpoints.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The bundle.")
-def export_command(family: str, preset: str, precision: str, sparse: bool, out: Path) -> None:
+def export_command(
+    family: str, preset: str, drafter_preset: str | None, precision: str, sparse: bool, out: Path
+) -> None:
     """Write random checkpoints, which are deleted again, and measure their export."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent) as folder:
-        cost = measure_export(random_sources(family, preset, Path(folder), sparse=sparse), Precision(precision), out)
+        sources = random_sources(family, preset, Path(folder), drafter_preset=drafter_preset, sparse=sparse)
+        cost = measure_export(sources, Precision(precision), out)
     size, peak = cost.bundle_bytes / 2**20, cost.peak_bytes / 2**20
     click.echo(f"{cost.seconds:.0f} s, a bundle of {size:,.0f} MiB, {peak:,.0f} MiB of memory")
 

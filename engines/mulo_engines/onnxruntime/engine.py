@@ -75,8 +75,8 @@ class OnnxRuntimeEngine(Engine):
             name: what errors call the engine.
             threads: how many threads one call uses; 0 means all cores.
             spinning: whether idle threads wait actively, which is faster unless the cores are shared.
-            packed: whether matrices are packed in memory of the engine; without, it loads at once and needs no memory
-                for them, which suits few passes.
+            packed: whether matrices are packed in memory of the engine; without, it loads at once and needs memory
+                for one of them at a time, which suits few passes.
             trace: where to write how long every node took, which `end_trace` ends; the path gets a suffix.
 
         Raises:
@@ -87,7 +87,8 @@ class OnnxRuntimeEngine(Engine):
         options = session_options()
         options.intra_op_num_threads = threads
         options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
-        options.add_session_config_entry("session.disable_prepacking", str(int(not packed)))
+        if not packed:
+            _leave_weights_in_their_file(options)
         if trace is not None:
             options.enable_profiling, options.profile_file_prefix = True, str(trace)
         try:
@@ -173,6 +174,18 @@ def session_options() -> ort.SessionOptions:
     options = ort.SessionOptions()
     options.log_severity_level = _FATAL
     return options
+
+
+def _leave_weights_in_their_file(options: ort.SessionOptions) -> None:
+    """Let a session keep no copy of a weight, neither packed nor, where no kernel computes in its type, widened.
+
+    The last level of optimisation would widen all weights for good, and the default order all of them before the first
+    layer: 7 B weights of float16 take 27 GB so. The arena would keep what the widest one took.
+    """
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.execution_order = ort.ExecutionOrder.PRIORITY_BASED
+    options.enable_cpu_mem_arena = False
 
 
 def node_spec(engine: str, node: ort.NodeArg) -> TensorSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,19 @@ from numpy.typing import NDArray
 __all__ = ["TensorFile", "TensorRecord", "read_tensor_file"]
 
 _HEADER_LIMIT = 100 * 2**20
+_PIECE = 2**18
 _NUMPY_TYPES = {
     "F64": "<f8",
     "F32": "<f4",
     "F16": "<f2",
+    # numpy has no such type: a map holds the bits.
+    "BF16": "<u2",
     "I64": "<i8",
     "I32": "<i4",
     "U8": "u1",
     "I8": "i1",
     "BOOL": "?",
-    # numpy has no such type: an array holds the bits.
+    # Likewise.
     "F8_E4M3": "u1",
 }
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "U8": 1, "I8": 1, "BOOL": 1, "F8_E4M3": 1}
@@ -77,20 +80,32 @@ class TensorFile:
         Raises:
             CheckpointError: the file has no such tensor.
         """
-        record = self.tensors.get(name)
-        if record is None:
-            raise CheckpointError(f"{self.path}: tensor {name!r} is missing", fix="use the checkpoint's original file")
-        if not record.further:
-            return self._mapped(record.dtype, record.offset, record.shape)
-        offsets = (record.offset, *record.further)
-        shape = (record.shape[0] // len(offsets), *record.shape[1:])
-        return np.concatenate([self._mapped(record.dtype, offset, shape) for offset in offsets])
+        record = self._record(name)
+        parts = [_widened(part, record.dtype) for part in self._parts(record)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _mapped(self, dtype: str, offset: int, shape: tuple[int, ...]) -> NDArray[Any]:
-        if dtype == "BF16":
-            raw = np.memmap(self.path, "<u2", "r", offset, shape)
-            return (raw.astype(np.uint32) << 16).view(np.float32)
-        return np.memmap(self.path, _NUMPY_TYPES[dtype], "r", offset, shape)
+    def pieces(self, name: str) -> Iterator[NDArray[Any]]:
+        """The values of the tensor `name` in order, some at a time, flat, and mapped and widened like those of `array`.
+
+        Raises:
+            CheckpointError: the file has no such tensor.
+        """
+        record = self._record(name)
+        for part in self._parts(record):
+            values = part.reshape(-1)
+            for first in range(0, values.size, _PIECE):
+                yield _widened(values[first : first + _PIECE], record.dtype)
+
+    def _record(self, name: str) -> TensorRecord:
+        if name not in self.tensors:
+            raise CheckpointError(f"{self.path}: tensor {name!r} is missing", fix="use the checkpoint's original file")
+        return self.tensors[name]
+
+    def _parts(self, record: TensorRecord) -> Iterator[NDArray[Any]]:
+        """The equal parts in which the file holds a tensor, mapped."""
+        offsets = (record.offset, *record.further)
+        shape = (record.shape[0] // len(offsets), *record.shape[1:]) if record.further else record.shape
+        return (np.memmap(self.path, _NUMPY_TYPES[record.dtype], "r", offset, shape) for offset in offsets)
 
 
 def read_tensor_file(path: Path) -> TensorFile:
@@ -114,6 +129,11 @@ def read_tensor_file(path: Path) -> TensorFile:
     metadata = header.pop("__metadata__", {})
     tensors = {name: _record(path, name, entry, 8 + length, size) for name, entry in header.items()}
     return TensorFile(path, tensors, metadata)
+
+
+def _widened(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The values that were mapped as `dtype`."""
+    return (values.astype(np.uint32) << 16).view(np.float32) if dtype == "BF16" else values
 
 
 def _record(path: Path, name: str, entry: dict[str, Any], data_start: int, file_size: int) -> TensorRecord:

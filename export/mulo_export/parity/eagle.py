@@ -11,7 +11,7 @@ from mulo_engines.manifest import ParityRecord
 
 from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.graph_writer import write_eagle
-from mulo_export.parity.transformer import compare_steps, load, random_steps, run_steps, runnable
+from mulo_export.parity.transformer import compare_steps, first_caches, load, random_steps, run_steps, runnable
 from mulo_export.precision import PRECISIONS, Precision
 from mulo_export.reference.eagle import ReferenceEagle
 from mulo_export.sources import Sources, Transformer
@@ -32,7 +32,7 @@ def measure_eagle(
         {**step, "previous_hidden": rng.standard_normal((*step["position_ids"].shape, config.dim), np.float32)}
         for step in random_steps(config, prefix, rng)
     ]
-    expected = run_steps(ReferenceEagle(config, head.file, sources.target.file).run, steps, config, "float32")
+    expected = ReferenceEagle(config, head.file, sources.target.file).run_steps(steps, first_caches(steps, config))
     written = runnable(folder, ["eagle", "target"], partial(_write, head=head), precision)
     with written as (place, dtype), load(place, "eagle") as engine:
         found = run_steps(engine.run_once, steps, config, dtype)

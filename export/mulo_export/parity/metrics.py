@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,32 +20,30 @@ _BEYOND = float(np.finfo(np.float64).max)
 
 def relative_error(graph: str, what: str, pairs: Iterable[Pair], tolerance: float) -> ParityRecord:
     """||found - expected|| / ||expected|| in the 2-norm, over all `pairs` together."""
-    found, expected = _flat(pairs)
-    size = float(np.linalg.norm(expected))
-    value = float(np.linalg.norm(found - expected)) / (size or 1.0)
-    return _record(graph, f"relative error of {what}", value, tolerance)
+    norms = [(np.linalg.norm(found - expected), np.linalg.norm(expected)) for found, expected in _flat(pairs)]
+    difference, size = np.linalg.norm(norms, axis=0).tolist()
+    return _record(graph, f"relative error of {what}", difference / (size or 1.0), tolerance)
 
 
 def differing_share(graph: str, what: str, pairs: Iterable[Pair], tolerance: float) -> ParityRecord:
     """The share of values that are not equal, over all `pairs` together."""
-    found, expected = _flat(pairs)
-    return _record(graph, f"share of differing {what}", float(np.mean(found != expected)), tolerance)
+    counts = [(int(np.count_nonzero(found != expected)), expected.size) for found, expected in _flat(pairs)]
+    differing, all_values = np.sum(counts, axis=0).tolist()
+    return _record(graph, f"share of differing {what}", differing / all_values, tolerance)
 
 
 def largest_difference(graph: str, what: str, pairs: Iterable[Pair], tolerance: float) -> ParityRecord:
     """The largest |found - expected| over all `pairs`."""
-    found, expected = _flat(pairs)
-    return _record(graph, f"largest difference of {what}", float(np.abs(found - expected).max()), tolerance)
+    largest = np.max([np.abs(found - expected).max() for found, expected in _flat(pairs)]).item()
+    return _record(graph, f"largest difference of {what}", largest, tolerance)
 
 
-def _flat(pairs: Iterable[Pair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """All values found and all expected; what has another shape than expected is NaN."""
-    found, expected = [], []
-    for given, wanted in pairs:
-        same = given.shape == wanted.shape
-        found.append(given.astype(np.float64).ravel() if same else np.full(wanted.size, np.nan))
-        expected.append(wanted.astype(np.float64).ravel())
-    return np.concatenate(found), np.concatenate(expected)
+def _flat(pairs: Iterable[Pair]) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """The values of one pair after another; what has another shape than expected is NaN."""
+    for found, expected in pairs:
+        same = found.shape == expected.shape
+        values = found.astype(np.float64).ravel() if same else np.full(expected.size, np.nan)
+        yield values, expected.astype(np.float64).ravel()
 
 
 def _record(graph: str, metric: str, value: float, tolerance: float) -> ParityRecord:

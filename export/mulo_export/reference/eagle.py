@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.checkpoints.transformer import TransformerConfig
+from mulo_export.reference.steps import Inputs, embedded, joined, linear, logits, parted
 from mulo_export.reference.transformer import ReferenceTransformer
 
 __all__ = ["ReferenceEagle"]
@@ -24,16 +24,20 @@ class ReferenceEagle:
     file: TensorFile
     target: TensorFile
 
-    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-        """One step on the inputs of the head's graph; the outputs have the graph's names."""
+    def run(self, inputs: Inputs) -> dict[str, NDArray[np.float32]]:
+        """One step on the inputs of the head's graph; see `run_steps`."""
+        (outputs,) = self.run_steps([inputs], inputs)
+        return outputs
+
+    def run_steps(self, steps: Sequence[Inputs], caches: Inputs) -> list[dict[str, NDArray[np.float32]]]:
+        """Steps one after another, under the names of the head's graph; see `ReferenceTransformer.run_steps`."""
         layer = ReferenceTransformer(self.config, self.file)
-        tokens = np.asarray(self.target.array("tok_embeddings.weight"), np.float32)[inputs["token_ids"]]
-        embedded = np.concatenate([inputs["cond_embeds"], tokens], axis=1, dtype=np.float32)
-        pairs = np.concatenate([embedded, inputs["previous_hidden"]], axis=-1, dtype=np.float32)
-        x = pairs @ layer.weight("fc.weight").T + layer.weight("fc.bias")
-        caches: dict[str, NDArray[np.float32]] = {}
-        x = x + layer.attention(x, inputs, 0, caches)
+        fed = embedded(steps, self.target.array("tok_embeddings.weight"))
+        pairs = np.concatenate([fed, joined(steps, "previous_hidden")], axis=-1, dtype=np.float32)
+        x = linear(pairs, layer.weight("fc.weight")) + layer.weight("fc.bias")
+        left: list[dict[str, NDArray[np.float32]]] = [{} for _ in steps]
+        x = x + layer.attention(x, 0, steps, caches, left)
         x = x + layer.feed_forward(x, 0)
-        chosen = np.take_along_axis(x, inputs["logit_rows"][:, :, None], axis=1)
-        logits = chosen @ np.asarray(self.target.array("output.weight"), np.float32).T
-        return {"logits": logits, "hidden": x, **caches}
+        projection = np.asarray(self.target.array("output.weight"), np.float32)
+        given = zip(logits(x, steps, projection), parted(x, steps), left, strict=True)
+        return [{"logits": rows, "hidden": states, **own} for rows, states, own in given]

@@ -8,7 +8,7 @@ to the input instead. Everything is float32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from mulo_export.checkpoints.tensor_file import TensorFile
 from mulo_export.checkpoints.transformer import TransformerConfig
+from mulo_export.reference.steps import Inputs, embedded, joined, linear, logits, parted
 
 __all__ = ["ReferenceTransformer"]
 
 Floats = NDArray[np.float32]
-Inputs = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,53 +43,70 @@ class ReferenceTransformer:
         """Prefix embeddings [2 N, P, D] of class ids [N] or features [N, P, E]; the null half comes last."""
         if self.config.condition == "ta_tok":
             features = np.concatenate([condition, np.zeros_like(condition)])
-            return _linear(features, self.weight("clip_proj.weight")) + self.weight("clip_proj.bias")
+            return linear(features, self.weight("clip_proj.weight")) + self.weight("clip_proj.bias")
         if self.config.classes is not None:
             null = np.full_like(condition, self.config.classes)
             table = self.weight("cls_embedding.embedding_table.weight")
             return np.take(table, np.concatenate([condition, null])[:, None], axis=0)
         unconditional = self.weight("cls_embedding.uncond_embedding")
         features = np.concatenate([condition, np.broadcast_to(unconditional, condition.shape)])
-        inner = _linear(features, self.weight("cls_embedding.cap_proj.fc1.weight"))
-        return _linear(_gelu_tanh(inner), self.weight("cls_embedding.cap_proj.fc2.weight"))
+        inner = linear(features, self.weight("cls_embedding.cap_proj.fc1.weight"))
+        return linear(_gelu_tanh(inner), self.weight("cls_embedding.cap_proj.fc2.weight"))
 
     def run(self, inputs: Inputs) -> dict[str, Floats]:
-        """One step on the inputs of the transformer graph; the outputs have the graph's names.
+        """One step on the inputs of the transformer graph; see `run_steps`."""
+        (outputs,) = self.run_steps([inputs], inputs)
+        return outputs
+
+    def run_steps(self, steps: Sequence[Inputs], caches: Inputs) -> list[dict[str, Floats]]:
+        """Steps one after another, the first on `caches`, each other one on those that the one before left.
+
+        Inputs and outputs have the names of the transformer graph. Only in attention does a query depend on others,
+        so that the queries of all steps go through a layer together.
 
         The cache is a log: the T queries overwrite the slots from `write_index`, every slot that the mask shows is
         attended to, whatever its position, and every other slot of the cache stays as it was. Keys are kept rotated
         and scaled by head_dim ** -1/4; behind a head's numbers the cache holds zeros up to its own width.
         """
-        tokens = self.weight("tok_embeddings.weight")[inputs["token_ids"]]
-        x = np.concatenate([inputs["cond_embeds"], tokens], axis=1, dtype=np.float32)
+        x = embedded(steps, self.file.array("tok_embeddings.weight"))
         if self.config.position_rows is not None:
             # The position of the last image token, which published code never feeds, has no row of its own.
-            x = x + self.weight("abs_pe")[0, np.minimum(inputs["position_ids"], self.config.position_rows - 1)]
-        caches: dict[str, Floats] = {}
+            x = x + self.weight("abs_pe")[0, np.minimum(joined(steps, "position_ids"), self.config.position_rows - 1)]
+        left: list[dict[str, Floats]] = [{} for _ in steps]
         for layer in range(self.config.layers):
             normed = self._norm(x, f"layers.{layer}.attention_norm.weight")
-            x = x + self.attention(normed, inputs, layer, caches)
+            x = x + self.attention(normed, layer, steps, caches, left)
             x = x + self.feed_forward(x, layer)
         hidden = self._norm(x, "norm.weight")
-        chosen = np.take_along_axis(hidden, inputs["logit_rows"][:, :, None], axis=1)
-        told = {"hidden": hidden} if self.hidden else {}
-        return {"logits": _linear(chosen, self.weight("output.weight")), **told, **caches}
+        told = [{"hidden": own} if self.hidden else {} for own in parted(hidden, steps)]
+        given = zip(logits(hidden, steps, self.weight("output.weight")), told, left, strict=True)
+        return [{"logits": rows, **states, **own} for rows, states, own in given]
 
-    def attention(self, normed: Floats, inputs: Inputs, layer: int, caches: dict[str, Floats]) -> Floats:
-        """The attention branch of what is `normed`; the layer's two new caches are added to `caches`."""
-        projected = _linear(normed, self.weight(f"layers.{layer}.attention.wqkv.weight"))
+    def attention(
+        self, normed: Floats, layer: int, steps: Sequence[Inputs], caches: Inputs, left: Sequence[dict[str, Floats]]
+    ) -> Floats:
+        """The attention branch of what is `normed`; the layer's two new caches are added to what each step `left`."""
+        projected = linear(normed, self.weight(f"layers.{layer}.attention.wqkv.weight"))
         query, key, value = (self._by_head(part) for part in np.split(projected, 3, axis=-1))
-        query, key = (self._placed(part, inputs["position_ids"]) for part in (query, key))
+        query, key = (self._placed(part, joined(steps, "position_ids")) for part in (query, key))
         key_cache, value_cache = layer_caches(layer)
-        keys = _overwrite(inputs[key_cache], key, inputs["write_index"])
-        values = _overwrite(inputs[value_cache], value, inputs["write_index"])
-        caches[updated_name(key_cache)], caches[updated_name(value_cache)] = keys, values
+        keys, values = caches[key_cache], caches[value_cache]
+        attended = []
+        parts = zip(*(parted(part, steps, axis=2) for part in (query, key, value)), strict=True)
+        for step, kept, (own_query, own_key, own_value) in zip(steps, left, parts, strict=True):
+            keys = kept[updated_name(key_cache)] = _overwrite(keys, own_key, step["write_index"])
+            values = kept[updated_name(value_cache)] = _overwrite(values, own_value, step["write_index"])
+            attended.append(self._attend(own_query, keys, values, step["attn_mask"]))
+        by_token = np.concatenate(attended, axis=2).transpose(0, 2, 1, 3).reshape(normed.shape)
+        return linear(by_token, self.weight(f"layers.{layer}.attention.wo.weight"))
+
+    def _attend(self, query: Floats, keys: Floats, values: Floats, mask: NDArray[np.bool_]) -> Floats:
+        """What queries [B, H, T, head_dim] read from those slots [B, H, S, cache_width] that the mask shows them."""
         width = self.config.head_dim
         products = query @ keys[..., :width].swapaxes(-1, -2)
-        scores = np.where(inputs["attn_mask"], products, np.float32(-np.inf))
-        attended = _softmax(scores) @ values[..., :width]
-        by_token = attended.transpose(0, 2, 1, 3).reshape(normed.shape)
-        return _linear(by_token, self.weight(f"layers.{layer}.attention.wo.weight"))
+        scores = np.where(mask, products, np.float32(-np.inf))
+        attended: Floats = _softmax(scores) @ values[..., :width]
+        return attended
 
     def _by_head(self, x: Floats) -> Floats:
         """[B, T, D] -> [B, H, T, head_dim]."""
@@ -119,10 +136,10 @@ class ReferenceTransformer:
     def feed_forward(self, x: Floats, layer: int) -> Floats:
         """The feed-forward branch."""
         normed = self._norm(x, f"layers.{layer}.ffn_norm.weight")
-        gate = _linear(normed, self.weight(f"layers.{layer}.feed_forward.w1.weight"))
-        up = _linear(normed, self.weight(f"layers.{layer}.feed_forward.w3.weight"))
+        gate = linear(normed, self.weight(f"layers.{layer}.feed_forward.w1.weight"))
+        up = linear(normed, self.weight(f"layers.{layer}.feed_forward.w3.weight"))
         sigmoid = np.float32(0.5) * (1 + np.tanh(gate / 2))
-        return _linear(gate * sigmoid * up, self.weight(f"layers.{layer}.feed_forward.w2.weight"))
+        return linear(gate * sigmoid * up, self.weight(f"layers.{layer}.feed_forward.w2.weight"))
 
     def _norm(self, x: Floats, name: str) -> Floats:
         root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(self.config.norm_eps))
@@ -141,12 +158,6 @@ def _overwrite(cache: NDArray[Any], update: Floats, write_index: NDArray[np.int6
     for sequence, first in enumerate(write_index):
         copy[sequence, :, first : first + length, :width] = update[sequence]
     return copy
-
-
-def _linear(x: Floats, weight: Floats) -> Floats:
-    """[..., in] times a weight [out, in]."""
-    product: Floats = x @ weight.T
-    return product
 
 
 def _softmax(scores: Floats) -> Floats:

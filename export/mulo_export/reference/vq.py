@@ -118,9 +118,11 @@ class ReferenceVq:
         padded = np.pad(x, ((0, 0), (0, 0), padding, padding))
         height, width = ((size - weight.shape[-1]) // stride + 1 for size in padded.shape[2:])
         total = np.zeros((len(x), len(weight), height * width), np.float32) + self._column(f"{stem}.bias")[:, :, 0]
+        # Places first: a product would gather each place's matrix from all over the weight.
+        matrices = np.ascontiguousarray(weight.transpose(2, 3, 0, 1))
         for row, column in np.ndindex(*weight.shape[2:]):
             seen = padded[:, :, row : row + height * stride : stride, column : column + width * stride : stride]
-            total += weight[:, :, row, column] @ seen.reshape(len(x), x.shape[1], -1)
+            total += matrices[row, column] @ seen.reshape(len(x), x.shape[1], -1)
         return total.reshape(len(x), len(weight), height, width)
 
     def _codebook(self) -> Floats:
