@@ -44,7 +44,7 @@ class Checked:
 
     Attributes:
         name: the bundle and the method.
-        fitted: whether the rates were fitted on it.
+        fitted: whether rates are fitted on it; its own prediction comes from those fitted on the others.
         measured: seconds per image.
         predicted: the same by the model.
     """
@@ -78,19 +78,28 @@ def observe(bundle: Path, report: Path) -> list[Observed]:
 
 
 def check(fitted: Sequence[Observed], others: Sequence[Observed]) -> tuple[Machine, list[Checked]]:
-    """Fit the rates of a processor on some methods and predict these and others.
+    """Fit the rates of a processor on some methods, and predict each of them by the rest and others by all.
 
     Raises:
         RequestError: there are too few methods to fit on.
     """
-    if len(fitted) < _FEWEST:
+    if len(fitted) <= _FEWEST:
         raise RequestError(
-            "too few methods to fit the rates on", found=len(fitted), expected=f"{_FEWEST} or more", fix="time more"
+            "too few methods to fit the rates on", found=len(fitted), expected=f"{_FEWEST + 1} or more", fix="time more"
         )
-    machine = fit_processor([(each.steps, each.seconds) for each in fitted])
+    machine = _fit(fitted)
     return machine, [
-        Checked(each.name, each in fitted, each.seconds, machine.seconds(each.steps)) for each in (*fitted, *others)
+        *(_predict(_fit([other for other in fitted if other is not each]), each, fitted=True) for each in fitted),
+        *(_predict(machine, each, fitted=False) for each in others),
     ]
+
+
+def _fit(observed: Sequence[Observed]) -> Machine:
+    return fit_processor([(each.steps, each.seconds) for each in observed])
+
+
+def _predict(machine: Machine, observed: Observed, *, fitted: bool) -> Checked:
+    return Checked(observed.name, fitted, observed.seconds, machine.seconds(observed.steps))
 
 
 def _seconds(row: Row, threads: int) -> float:

@@ -209,13 +209,19 @@ def _pass(
 
 
 def _average(generator: Generator, role: str, halves: int, count: float, queries: float) -> Iterable[Step]:
-    """So many passes that share `queries` evenly; over a cache that holds the whole grid."""
+    """So many passes over a cache that holds the whole grid, whose widths are spread geometrically about their mean.
+
+    One in `mean` passes then has one query, and the others `mean` + 1 on average.
+    """
     if count == 0:
-        return []
+        return
     record = generator.model(role).record
     full = slot_bucket(generator.prefix + record.rows * record.cols, _UNBOUND)
-    width = query_bucket(max(1, round(queries / count)))
-    return _pass(generator, role, count, halves, width, full, width)
+    mean = max(1.0, queries / count)
+    yield from _pass(generator, role, count / mean, halves, 1, full, 1)
+    if mean > 1:
+        width = query_bucket(round(mean + 1))
+        yield from _pass(generator, role, count * (1 - 1 / mean), halves, width, full, width)
 
 
 def verify_spans(queries: int) -> list[int]:
