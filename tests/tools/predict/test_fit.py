@@ -10,7 +10,7 @@ from mulo_tools.predict.machine import Machine
 from mulo_tools.predict.schedules import MuloCounts, jacobi_steps, mulo_steps, raster_steps
 from mulo_tools.predict.work import Step
 
-CORE = Machine(2e-6, 1.5e10, 4e10, 6e10, 9e8, 3e-4, 4e7, copies=True, overlaps=False)
+CORE = Machine(2e-6, 1.5e10, 1e10, 4e10, 6e10, 9e8, 3e-4, 4e7, copies=True, overlaps=False)
 
 
 def image(generator: Generator, *steps: Step) -> list[Step]:

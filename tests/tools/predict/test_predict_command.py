@@ -16,7 +16,7 @@ from mulo_tools.predict.observed import row_steps
 
 RunMulo = Callable[..., Result]
 
-CORE = Machine(2e-6, 1.5e10, 4e10, 6e10, 9e8, 3e-4, copies=True, overlaps=False)
+CORE = Machine(2e-6, 1.5e10, 1e10, 4e10, 6e10, 9e8, 3e-4, copies=True, overlaps=False)
 METHODS: list[Method] = [AutoRegressive(), ZipAR(1), ZipAR(2), ZipAR(3), ZipAR(5)]
 
 

@@ -13,8 +13,8 @@ from mulo_tools.predict.work import Step
 
 __all__ = ["fit_processor"]
 
-_START = (3e-6, 2e10, 3e10, 3e10, 5e8, 1e-4, 5e7)
-"""The first seven rates of a core, roughly; the fit moves every one by whatever factor the times ask for."""
+_START = (3e-6, 2e10, 1e10, 3e10, 3e10, 5e8, 1e-4, 5e7)
+"""The first eight rates of a core, roughly; the fit moves every one by whatever factor the times ask for."""
 _PULL = 0.02
 """Weight of a rate's distance from the start, in factors of e: settles what the times leave open."""
 
@@ -36,5 +36,6 @@ def fit_processor(timed: Sequence[tuple[Sequence[Step], float]]) -> Machine:
 
 
 def _processor(logs: NDArray[np.float64]) -> Machine:
-    launch, moved, products, convolutions, elements, several, decided = np.exp(logs).tolist()
-    return Machine(launch, moved, products, convolutions, elements, several, decided, copies=True, overlaps=False)
+    launch, moved, cached, products, convolutions, elements, several, decided = np.exp(logs).tolist()
+    rates = moved, cached, products, convolutions, elements
+    return Machine(launch, *rates, several, decided, copies=True, overlaps=False)

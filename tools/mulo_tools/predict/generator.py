@@ -90,7 +90,8 @@ class Generator:
         record = model.record
         return Work(
             launches=_LAYER_KERNELS * record.layers + _OTHER_KERNELS,
-            bytes=cost.bytes,
+            bytes=cost.bytes - cost.cache_read_bytes,
+            cached=cost.cache_read_bytes,
             products=cost.flop,
             copied=cost.cache_read_bytes if queries > 1 else 0,
             several=queries > 1,

@@ -32,7 +32,8 @@ class Gpu:
         """The rates that kernels sustain on it."""
         computed = self.products * reached.compute
         exponentials = self.multiprocessors * _EXPONENTIALS * self.clock * reached.compute
-        return Machine(reached.launch, self.bytes * reached.bandwidth, computed, computed, exponentials)
+        moved = self.bytes * reached.bandwidth
+        return Machine(reached.launch, moved, moved, computed, computed, exponentials)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class Machine:
     Attributes:
         launch: seconds from one kernel to the next, whatever they do.
         bytes: bytes a second.
+        cached: bytes a second of what attention reads of the cache, which on a processor does not stay near a core.
         products: FLOP a second of products of matrices.
         convolutions: FLOP a second of convolutions.
         elements: exponentials a second.
@@ -29,6 +30,7 @@ class Machine:
 
     launch: float
     bytes: float
+    cached: float
     products: float
     convolutions: float
     elements: float
@@ -39,7 +41,7 @@ class Machine:
 
     def pass_seconds(self, work: Work) -> float:
         """Launches, then moving and computing: the slower of them (roofline, Williams et al. 2009), or both."""
-        moving = (work.bytes + work.copied * self.copies) / self.bytes
+        moving = work.bytes / self.bytes + (work.cached + work.copied * self.copies) / self.cached
         computing = (
             work.products / self.products + work.convolutions / self.convolutions + work.elements / self.elements
         )

@@ -13,7 +13,8 @@ class Work:
 
     Attributes:
         launches: kernels that run one after the other.
-        bytes: weights, cache, inputs and outputs moved, each once.
+        bytes: weights, inputs, outputs and new keys and values moved, each once.
+        cached: bytes of the cache that attention reads.
         products: FLOP of products of matrices, those of attention among them.
         convolutions: FLOP of convolutions.
         copied: bytes of the cache that attention of several queries copies first, where its kernel does not read it
@@ -25,6 +26,7 @@ class Work:
 
     launches: float = 0.0
     bytes: float = 0.0
+    cached: float = 0.0
     products: float = 0.0
     convolutions: float = 0.0
     copied: float = 0.0
