@@ -56,13 +56,25 @@ class LaneSizes:
 
 
 def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> LaneSizes:
-    """Sizes that hold every one of `methods` with passes of at most `queries` queries."""
+    """Sizes that hold every one of `methods` with passes of at most `queries` queries.
+
+    Raises:
+        RequestError: a method tries more tokens in a pass than two for each position, which graphs do not take.
+    """
     prefix, grid = manifest.condition.length, (manifest.target.rows, manifest.target.cols)
     draft_grid = manifest.drafter.rows, manifest.drafter.cols
     queries = min(queries, grid[0] * grid[1])
     target = max(target_slots(method, grid, manifest.ratio) for method in methods)
     drafter = max(drafter_slots(method, draft_grid) for method in methods)
     distributions = max(distribution_rows(method, grid) for method in methods)
+    widest = 2 * (prefix + grid[0] * grid[1])
+    if distributions > widest:
+        raise RequestError(
+            "a method tries more tokens in a pass than the model takes",
+            found=distributions,
+            expected=f"at most {widest}, two for each position",
+            fix="lower its tree_nodes, tree_width, length or jacobi_window",
+        )
     return LaneSizes(
         queries=queries,
         target_slots=target,

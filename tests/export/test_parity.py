@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundles import tiny_bundle, tiny_checkpoints, tiny_options, tiny_sources
+from mulo_engines.errors import CheckpointError
+from mulo_export.bundle_writer import write_bundle
 from mulo_export.checkpoints.tensor_file import read_tensor_file
 from mulo_export.codebook import neighbour_table, normalised_codebook
 from mulo_export.describe import GRAPHS, graph_file, weights_file
@@ -17,6 +19,7 @@ from mulo_export.graphs.transformer import transformer_graph
 from mulo_export.parity.child import measure
 from mulo_export.parity.metrics import differing_share, largest_difference, relative_error
 from mulo_export.sources import Sources
+from safetensors.numpy import load_file, save_file
 
 Spoil = Callable[[Path, Sources], None]
 
@@ -117,3 +120,13 @@ def test_errors_are_relative_to_what_was_expected_over_all_pairs() -> None:
     assert relative_error("target", "logits", pairs, 1).value == pytest.approx(1 / np.sqrt(35))
     assert differing_share("target", "logits", pairs, 1).value == pytest.approx(1 / 3)
     assert largest_difference("target", "logits", pairs, 1).value == 1
+
+
+def test_a_checkpoint_that_is_not_finite_is_blamed_by_name_though_it_is_copied_unread(tmp_path: Path) -> None:
+    checkpoints = tiny_checkpoints(tmp_path)
+    tensors, metadata = load_file(checkpoints.target), dict(read_tensor_file(checkpoints.target).metadata)
+    tensors["layers.1.attention.wo.weight"][3, 5] = np.nan
+    save_file(tensors, checkpoints.target, metadata)
+    with pytest.raises(CheckpointError, match=r"target.safetensors: layers.1.attention.wo.weight"):
+        write_bundle(tiny_sources(checkpoints), tiny_options(skip_parity=False), tmp_path / "bundle", lambda _: None)
+    assert not (tmp_path / "bundle").exists()

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import tiny_bundle
 from mulo_engines import backend
-from mulo_engines.errors import OutOfMemory
-from mulo_runtime import AutoRegressive, MuloSD, Pipeline, ZipAR, engine_loading
+from mulo_engines.errors import OutOfMemory, RequestError
+from mulo_runtime import AutoRegressive, MuloSD, Pipeline, Speculative, ZipAR, engine_loading
 from mulo_runtime.capacity import drafter_slots, lane_memory, target_slots
 from pipelines import MakePipeline, request
 
@@ -57,3 +58,12 @@ def test_a_bundle_that_does_not_fit_is_refused_with_the_sum_before_anything_is_l
     monkeypatch.setattr(engine_loading, "needed_graphs", None)
     with pytest.raises(OutOfMemory, match=r"(?s)target caches.*total"):
         Pipeline.open(shared_bundle())
+
+
+@pytest.mark.parametrize("tree", [{"tree_nodes": 500}, {"tree_width": 500}])
+def test_a_tree_of_more_tokens_than_a_graph_takes_is_refused_before_anything_is_loaded(
+    tmp_path: Path, tree: dict[str, int]
+) -> None:
+    bundle, method = tiny_bundle(tmp_path, eagle=True), Speculative(tree="dynamic", **tree)
+    with pytest.raises(RequestError, match="more tokens in a pass than the model takes"):
+        Pipeline.open(bundle, threads=1, methods=[method])

@@ -44,7 +44,7 @@ def test_graphs_of_large_models_are_declared_without_touching_a_weight(preset: s
     blocks = path.stat().st_blocks
     file = read_tensor_file(path)
     graphs = [build(read_transformer(file), file, path.name) for build in (transformer_graph, condition_graph)]
-    assert sum(graph.model().ByteSize() for graph in graphs) < 2**20
+    assert sum(graph.model().ByteSize() for graph in graphs) < 2**21
     assert path.stat().st_blocks == blocks < 256 < path.stat().st_size / 2**20
 
 

@@ -7,7 +7,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from mulo_engines.errors import ParityError
+import numpy as np
+from mulo_engines.errors import CheckpointError, ParityError
 from mulo_engines.manifest import ParityRecord
 
 from mulo_export.options import ExportOptions
@@ -24,6 +25,7 @@ def check_parity(folder: Path, sources: Sources, options: ExportOptions) -> list
     a lack of it is an answer too.
 
     Raises:
+        CheckpointError: a weight is not finite, and a graph differs for it.
         ParityError: a graph differs by more than its tolerance, all of them listed, or the process died.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -36,6 +38,7 @@ def check_parity(folder: Path, sources: Sources, options: ExportOptions) -> list
             ) from error
     failed = [record for record in records if record.value > record.tolerance]
     if failed:
+        _refuse_damaged(sources)
         raise ParityError(
             "graphs differ from their references, so that nothing was published",
             found="; ".join(f"{record.graph}: {record.metric} {record.value:.3g}" for record in failed),
@@ -43,3 +46,19 @@ def check_parity(folder: Path, sources: Sources, options: ExportOptions) -> list
             fix="report this with the versions of mulo and onnxruntime; another --precision may pass",
         )
     return records
+
+
+def _refuse_damaged(sources: Sources) -> None:
+    """Blame a checkpoint whose weights are not finite: what is copied as it is was not looked at before."""
+    damaged = [
+        f"{file.path}: {name}"
+        for file in sources.checkpoints.values()
+        for name in file.tensors
+        if not all(np.isfinite(piece).all() for piece in file.pieces(name))
+    ]
+    if damaged:
+        raise CheckpointError(
+            "weights are not finite, so that nothing was published",
+            found="; ".join(damaged),
+            fix="get the checkpoint again; training may have diverged",
+        )

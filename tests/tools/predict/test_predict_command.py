@@ -67,6 +67,51 @@ def test_what_cannot_be_fitted_on_is_refused(
     assert message in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seconds_per_image": None}, "no row was timed"),
+        ({"method": "teleport"}, "none of this version's"),
+        ({"settings": {"colour": 3}}, "none of this version's"),
+        ({"method": "speculative", "settings": {}, "drafter_passes": 0}, "does not count the passes of its head"),
+    ],
+)
+def test_rows_that_say_too_little_are_refused(
+    mulo: RunMulo,
+    measured_bundle: Path,
+    write_rows: Callable[..., Path],
+    rows: list[Row],
+    changes: dict[str, object],
+    message: str,
+) -> None:
+    report = write_rows(*(row.model_copy(update=changes) for row in rows))
+    result = mulo("predict", "check", "--fit", measured_bundle, report)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [(None, "cannot be read"), ("nonsense", "no report"), ("{}", "no report")]
+)
+def test_a_file_that_is_no_report_is_refused_by_name(
+    mulo: RunMulo, measured_bundle: Path, tmp_path: Path, text: str | None, message: str
+) -> None:
+    path = tmp_path / "report.json"
+    if text is not None:
+        path.write_text(text)
+    result = mulo("predict", "check", "--fit", measured_bundle, path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert str(path) in result.stderr
+
+
+def test_nothing_is_within_what_is_no_number(
+    mulo: RunMulo, measured_bundle: Path, write_rows: Callable[..., Path], rows: list[Row]
+) -> None:
+    result = mulo("predict", "check", "--fit", measured_bundle, write_rows(*rows), "--within", "nan")
+    assert result.exit_code == 1
+
+
 def test_predictions_are_marked_as_such(mulo: RunMulo, tmp_path: Path) -> None:
     path = tmp_path / "frontier.json"
     result = mulo("predict", "frontier", "--gpu", "h200", "--px", 512, "--json", path)

@@ -6,14 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from click.testing import CliRunner
 from mulo_export.checkpoints.tensor_file import read_tensor_file
 from mulo_export.reference.eagle import ReferenceEagle
 from mulo_export.reference.sequence import empty_caches
 from mulo_export.sources import read_source_eagle, read_source_transformer
 from mulo_tools.reference.eagle import EagleHead, target_states
 from mulo_tools.reference.gpt import GPT, GPTConfig
-from mulo_tools.reference.train_eagle import EagleRecipe, EagleTraining
+from mulo_tools.reference.train_eagle import EagleRecipe, EagleTraining, eagle_command
 from mulo_tools.reference.train_gpt import TokenData
 from mulo_tools.reference.training import Budget
 from mulo_tools.reference.weights_file import save_eagle, save_gpt
@@ -69,3 +71,15 @@ def test_training_lowers_the_cross_entropy_and_goes_on_where_it_stopped(tmp_path
     resumed = EagleTraining(target, recipe)
     resumed.restore(tmp_path / "head.checkpoint")
     assert resumed.step == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [([], "holds no target-128px.safetensors"), (["--scenes", "3"], "--scenes")]
+)
+def test_what_cannot_be_trained_on_is_refused_before_anything_is_rendered(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    (tmp_path / "vq.safetensors").touch()
+    result = CliRunner().invoke(eagle_command, ["--weights", str(tmp_path), "--px", "128", *options])
+    assert result.exit_code == 2
+    assert message in result.output

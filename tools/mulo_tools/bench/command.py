@@ -35,7 +35,7 @@ from mulo_tools.record import bundle_digest
 __all__ = ["bench_command"]
 
 _RECONSTRUCTIONS = 2000
-_WIDTH = 140
+_WIDTH = 190
 """Columns of a table that no terminal bounds."""
 _PATH = click.Path(path_type=Path)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from mulo_engines.errors import RequestError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mulo_tools.machine import Machine
 from mulo_tools.output import replacing
 
 __all__ = ["Report", "Row", "read_report", "write_report"]
+
+_BENCH = "make it with `mulo bench BUNDLE --json REPORT`"
 
 
 class _Record(BaseModel):
@@ -91,5 +94,16 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def read_report(path: Path) -> Report:
-    """Read what `write_report` wrote."""
-    return Report.model_validate_json(path.read_bytes())
+    """Read what `write_report` wrote.
+
+    Raises:
+        RequestError: there is no such file, or it holds something else.
+    """
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RequestError(f"{path}: the report cannot be read", found=error.strerror, fix=_BENCH) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        found = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+        raise RequestError(f"{path}: no report of a bench", found=found, fix=_BENCH) from error

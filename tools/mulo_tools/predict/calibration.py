@@ -64,15 +64,21 @@ def observe(bundle: Path, report: Path) -> list[Observed]:
     """The timed rows of the report that `mulo bench` wrote about a bundle.
 
     Raises:
-        MuloError: the bundle cannot be read, the report is about another one, or a row was not timed.
+        MuloError: the bundle or the report cannot be read, the report is about another bundle or has no timed row.
     """
     opened, read = Bundle.open(bundle, verify="size"), read_report(report)
     generator, name = Generator.of(opened), opened.path.name
+    threads = read.machine.threads
     if not read.bundle.startswith(f"{name} "):
         raise RequestError(f"{report}: the report is about another bundle", found=read.bundle, expected=name)
     rows = [row for row in read.rows if row.seconds_per_image is not None]
+    if not rows:
+        raise RequestError(
+            f"{report}: no row was timed", found=f"{len(read.rows)} rows", fix="run the bench with --images above 0"
+        )
     return [
-        Observed(f"{name}: {row_title(row)}", row_steps(generator, row), _seconds(row, read.machine.threads))
+        # In this order, for the steps refuse a method that is not known.
+        Observed(steps=row_steps(generator, row), name=f"{name}: {row_title(row)}", seconds=_seconds(row, threads))
         for row in rows
     ]
 

@@ -53,7 +53,8 @@ def check_command(fitted: Sequence[tuple[Path, Path]], others: Sequence[tuple[Pa
     _console().print(check_table(checked))
     click.echo(json.dumps(asdict(machine)))
     worst = max(checked, key=lambda each: abs(each.error))
-    if abs(worst.error) > within:
+    # Not the other way round, so that nothing is within what is no number.
+    if not abs(worst.error) <= within:
         raise MuloError(
             f"{worst.name}: the prediction is off", found=f"{worst.error:+.0%}", expected=f"within {within:.0%}"
         )

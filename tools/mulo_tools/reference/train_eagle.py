@@ -54,14 +54,17 @@ class EagleRecipe:
 @click.option("--weights", type=click.Path(path_type=Path), required=True, help="Folder of the family.")
 @click.option("--px", type=click.Choice(["64", "128"]), default="64", show_default=True, help="Which target's head.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build/eagle"), show_default=True)
-@click.option("--minutes", type=float, default=15.0, show_default=True, help="Training time.")
-@click.option("--scenes", type=int, default=SCENES, show_default=True, help="Scenes to train on.")
+@click.option("--minutes", type=click.FloatRange(0), default=15.0, show_default=True, help="Training time.")
+@click.option(
+    "--scenes", type=click.IntRange(EagleRecipe().batch), default=SCENES, show_default=True, help="Scenes to train on."
+)
 @click.option("--resume/--restart", default=True, help="Go on from the last checkpoint, or begin again.")
 @click.option("--workers", default=1, show_default=True, help="Processes that render and encode training data.")
 def eagle_command(weights: Path, px: str, out: Path, minutes: float, scenes: int, resume: bool, workers: int) -> None:
     """Train the EAGLE-1 head of a target of the reference family."""
-    if not (weights / "vq.safetensors").is_file():
-        raise click.BadParameter(f"{weights} holds no vq.safetensors; make a family with `mulo train reference`")
+    for name in ("vq.safetensors", f"target-{px}px.safetensors"):
+        if not (weights / name).is_file():
+            raise click.BadParameter(f"{weights} holds no {name}; make a family with `mulo train reference`")
     torch.set_num_threads(1)
     checkpoint = out / f"eagle-{px}px.checkpoint"
     if not resume:
