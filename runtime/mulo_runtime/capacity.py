@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mulo_engines import cache_slots
-from mulo_engines.buckets import query_bucket
+from mulo_engines.buckets import query_bucket, widest_pass
 from mulo_engines.cache_slots import Grid, model_buffers
 from mulo_engines.errors import RequestError
 from mulo_engines.manifest import Manifest
@@ -67,7 +67,7 @@ def lane_sizes(manifest: Manifest, methods: Sequence[Method], queries: int) -> L
     target = max(target_slots(method, grid, manifest.ratio) for method in methods)
     drafter = max(drafter_slots(method, draft_grid) for method in methods)
     distributions = max(distribution_rows(method, grid) for method in methods)
-    widest = 2 * (prefix + grid[0] * grid[1])
+    widest = widest_pass(prefix + grid[0] * grid[1])
     if distributions > widest:
         raise RequestError(
             "a method tries more tokens in a pass than the model takes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from mulo_engines.buckets import query_bucket
+from mulo_engines.buckets import query_bucket, widest_pass
 from numpy.typing import NDArray
 
 from mulo_export.checkpoints.transformer import TransformerConfig
@@ -38,6 +38,6 @@ def rope_tables(config: TransformerConfig) -> tuple[NDArray[np.float32], NDArray
 
 def _padded(table: NDArray[np.float64], width: int) -> NDArray[np.float32]:
     positions, columns = table.shape
-    padded = np.full((query_bucket(2 * positions), width), np.nan, np.float32)
+    padded = np.full((query_bucket(widest_pass(positions)), width), np.nan, np.float32)
     padded[:positions] = np.pad(table, ((0, 0), (0, width - columns)))
     return padded

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from mulo_engines.errors import RequestError
+from mulo_runtime import METHODS, Method
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mulo_tools.machine import Machine
 from mulo_tools.output import replacing
 
-__all__ = ["Report", "Row", "read_report", "write_report"]
+__all__ = ["Report", "Row", "read_report", "row_method", "write_report"]
 
 _BENCH = "make it with `mulo bench BUNDLE --json REPORT`"
 
@@ -85,6 +86,22 @@ class Report(_Record):
     bundle: str
     machine: Machine
     rows: tuple[Row, ...]
+
+
+def row_method(row: Row) -> Method:
+    """The method that a row is about.
+
+    Raises:
+        RequestError: this version has no such method, or not with such switches.
+    """
+    try:
+        return METHODS[row.method](**row.settings)
+    except (KeyError, TypeError) as error:
+        raise RequestError(
+            "a row's method is none of this version's",
+            found=f"{row.method} {row.settings}",
+            fix="time it again with this version",
+        ) from error
 
 
 def write_report(report: Report, path: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mulo_runtime import METHODS
 from rich.box import SIMPLE
 from rich.table import Table
 
 from mulo_tools.bench.methods import method_title
-from mulo_tools.bench.report import Report, Row
+from mulo_tools.bench.report import Report, Row, row_method
 
 __all__ = ["report_table", "row_title"]
 
@@ -30,7 +29,7 @@ def report_table(report: Report) -> Table:
 
 def row_title(row: Row) -> str:
     """The method and its switches."""
-    return method_title(METHODS[row.method](**row.settings))
+    return method_title(row_method(row))
 
 
 def _interval(row: Row) -> str:

@@ -68,7 +68,6 @@ def observe(bundle: Path, report: Path) -> list[Observed]:
     """
     opened, read = Bundle.open(bundle, verify="size"), read_report(report)
     generator, name = Generator.of(opened), opened.path.name
-    threads = read.machine.threads
     if not read.bundle.startswith(f"{name} "):
         raise RequestError(f"{report}: the report is about another bundle", found=read.bundle, expected=name)
     rows = [row for row in read.rows if row.seconds_per_image is not None]
@@ -77,8 +76,7 @@ def observe(bundle: Path, report: Path) -> list[Observed]:
             f"{report}: no row was timed", found=f"{len(read.rows)} rows", fix="run the bench with --images above 0"
         )
     return [
-        # In this order, for the steps refuse a method that is not known.
-        Observed(steps=row_steps(generator, row), name=f"{name}: {row_title(row)}", seconds=_seconds(row, threads))
+        Observed(f"{name}: {row_title(row)}", row_steps(generator, row), _seconds(row, read.machine.threads))
         for row in rows
     ]
 

@@ -37,5 +37,6 @@ def fit_processor(timed: Sequence[tuple[Sequence[Step], float]]) -> Machine:
 
 def _processor(logs: NDArray[np.float64]) -> Machine:
     launch, moved, cached, products, convolutions, elements, several, decided = np.exp(logs).tolist()
-    rates = moved, cached, products, convolutions, elements
-    return Machine(launch, *rates, several, decided, copies=True, overlaps=False)
+    return Machine(
+        launch, moved, cached, products, convolutions, elements, several, decided, copies=True, overlaps=False
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import ceil
 
 from mulo_engines.errors import RequestError
-from mulo_runtime import METHODS, AdaptiveZipAR, AutoRegressive, Method, MuloSD, ZipAR
+from mulo_runtime import AdaptiveZipAR, AutoRegressive, Method, MuloSD, ZipAR
 from mulo_runtime.settings import Chain
 
-from mulo_tools.bench.report import Row
+from mulo_tools.bench.report import Row, row_method
 from mulo_tools.predict.generator import Generator
 from mulo_tools.predict.schedules import (
     MuloCounts,
@@ -24,8 +24,6 @@ from mulo_tools.predict.work import Step, Work
 
 __all__ = ["row_steps"]
 
-_TIME_AGAIN = "time it again with this version"
-
 
 def row_steps(generator: Generator, row: Row) -> list[Step]:
     """Everything between a request and its image.
@@ -37,12 +35,7 @@ def row_steps(generator: Generator, row: Row) -> list[Step]:
         raise RequestError(
             "a row holds no times", found=row.method, expected="rows of a bench with --images above 0", fix="time it"
         )
-    try:
-        method = METHODS[row.method](**row.settings)
-    except (KeyError, TypeError) as error:
-        raise RequestError(
-            "a row's method is none of this version's", found=f"{row.method} {row.settings}", fix=_TIME_AGAIN
-        ) from error
+    method = row_method(row)
     decoder = Step("decoder", 1, generator.tokenizer_graph("decoder"))
     return [*_token_steps(generator, method, row), decoder]
 
@@ -57,7 +50,9 @@ def _token_steps(generator: Generator, method: Method, row: Row) -> list[Step]:
     if isinstance(method, AdaptiveZipAR):
         return _adaptive_steps(generator, row)
     if isinstance(method, Chain) and not row.drafter_passes:
-        raise RequestError("a row does not count the passes of its head", found=row.method, fix=_TIME_AGAIN)
+        raise RequestError(
+            "a row does not count the passes of its head", found=row.method, fix="time it again with this version"
+        )
     return sequential_steps(generator, _passes(generator, row))
 
 

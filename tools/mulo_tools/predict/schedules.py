@@ -189,9 +189,8 @@ def _growing(generator: Generator, group: Passes, halves: int) -> Iterable[Step]
     for part in range(_PARTS):
         filled = generator.prefix + record.rows * record.cols * (2 * part + 1) // (2 * _PARTS)
         slots = slot_bucket(filled, _UNBOUND)
-        work = generator.transformer(group.role, halves, query_bucket(queries), slots, drawn)
-        yield Step(group.role, group.count / _PARTS, work)
-        yield Step("sampler", group.count / _PARTS, generator.sampler(halves, drawn, decided=True))
+        count = group.count / _PARTS
+        yield from _pass(generator, group.role, count, halves, query_bucket(queries), slots, drawn, decided=True)
 
 
 def _pass(
@@ -202,10 +201,12 @@ def _pass(
     queries: int,
     slots: int,
     logits: int,
+    *,
+    decided: bool = False,
 ) -> Iterable[Step]:
-    """Passes of a model, and the draws that follow them."""
+    """Passes of a model, and the draws that follow them, whose distributions the host may want to see."""
     yield Step(role, count, generator.transformer(role, halves, queries, slots, logits))
-    yield Step("sampler", count, generator.sampler(halves, logits))
+    yield Step("sampler", count, generator.sampler(halves, logits, decided=decided))
 
 
 def _average(generator: Generator, role: str, halves: int, count: float, queries: float) -> Iterable[Step]:
